@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from importlib.metadata import version
 
 from fastapi import FastAPI
@@ -55,25 +55,33 @@ Invalid HTTP is answered before routing: 400, 408, 431, and 503 for too many con
 def create_app(settings: Settings) -> FastAPI:
     """Load the models and build the app; its lifespan runs the engine.
 
-    Raises InterlinearError if a model cannot be loaded.
+    Raises InterlinearError if a model cannot be loaded, or a store cannot be used. Nothing is left running then.
     """
     metrics = Metrics()
-    cache = open_cache(settings, metrics)
-    model_slots = load_model_slots(settings, cache)
-    engine = Engine([model_slot.served for model_slot in model_slots], settings, metrics)
-    for model_slot in model_slots:
-        # Load the sentence splitter now, so that the first request of a language does not wait.
-        split_sentences("One. Two.", model_slot.served.bundle.card.languages.get(model_slot.served.source))
-    model_manager = ModelManager(model_slots, engine, settings, metrics, cache)
-    metrics.ready.set_function(lambda: engine.ready)
-    detector = LanguageDetector(model_manager.models.all_languages())
-    image_decoder, auth = ImageDecoder(settings, metrics), Auth(settings, metrics)
-    suggestion_store = SuggestionStore(settings.suggestion_store) if settings.suggestion_store else None
-    if suggestion_store:
-        suggestion_store.create()
-    glossary_store = GlossaryStore(settings.key_store) if settings.key_store else None
-    translator = FileTranslator(engine, lambda: model_manager.models, detector, settings) if settings.files else None
-    file_jobs = FileJobs(settings, metrics, translator.translate) if translator else None
+    with ExitStack() as started:
+        auth = Auth(settings, metrics)
+        started.callback(auth.stop)
+        suggestion_store = SuggestionStore(settings.suggestion_store) if settings.suggestion_store else None
+        if suggestion_store:
+            started.callback(suggestion_store.close)
+            suggestion_store.create()
+        glossary_store = GlossaryStore(settings.key_store) if settings.key_store else None
+        cache = open_cache(settings, metrics)
+        model_slots = load_model_slots(settings, cache)
+        engine = Engine([model_slot.served for model_slot in model_slots], settings, metrics)
+        started.callback(engine.stop, 0)
+        for model_slot in model_slots:
+            # Load the sentence splitter now, so that the first request of a language does not wait.
+            split_sentences("One. Two.", model_slot.served.bundle.card.languages.get(model_slot.served.source))
+        model_manager = ModelManager(model_slots, engine, settings, metrics, cache)
+        metrics.ready.set_function(lambda: engine.ready)
+        detector = LanguageDetector(model_manager.models.all_languages())
+        image_decoder = ImageDecoder(settings, metrics)
+        translator = None
+        if settings.files:
+            translator = FileTranslator(engine, lambda: model_manager.models, detector, settings)
+        file_jobs = FileJobs(settings, metrics, translator.translate) if translator else None
+        started.pop_all()  # from here on, the lifespan ends them
     parse_executor = ThreadPoolExecutor(PARSE_THREADS, "parsing")
     service = Service(
         settings,

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("interlinear.service")
 
 MAX_RETRY_DELAY = 600.0  # longest delay before loading a failed version is retried, in seconds
+MAX_DOUBLINGS = 30  # of that delay: more would not be a floating-point number at last
 STOP_TIMEOUT = 2.0  # seconds that the service's shutdown waits for a load in progress
 
 Status = Literal["current", "loading", "failed", "unchecked"]
@@ -157,12 +158,20 @@ class ModelManager:
     # Methods of the manager's thread.
 
     def _run(self, loop: asyncio.AbstractEventLoop) -> None:
+        """No exception ends this thread."""
         while not self._stopping.wait(self.settings.poll_seconds):
             for model_slot in self.model_slots:
-                if model_slot.alias and not self._stopping.is_set():
-                    self._sync_alias(model_slot, model_slot.alias, loop)
-                if model_slot.reverse_alias and not self._stopping.is_set():
-                    self._sync_reverse(model_slot, model_slot.reverse_alias, loop)
+                try:
+                    self._sync(model_slot, loop)
+                except Exception as error:
+                    name = str(model_slot.served)  # a log record must not keep a reference to a model
+                    log.error("%s: its aliases cannot be followed: %s", name, exception_location(error))
+
+    def _sync(self, model_slot: ModelSlot, loop: asyncio.AbstractEventLoop) -> None:
+        if model_slot.alias and not self._stopping.is_set():
+            self._sync_alias(model_slot, model_slot.alias, loop)
+        if model_slot.reverse_alias and not self._stopping.is_set():
+            self._sync_reverse(model_slot, model_slot.reverse_alias, loop)
 
     def _sync_alias(self, model_slot: ModelSlot, alias: AliasName, loop: asyncio.AbstractEventLoop) -> None:
         """Resolve an alias, and serve its version."""
@@ -201,7 +210,7 @@ class ModelManager:
                 self._set_sync(model_slot, SyncStatus("unchecked" if unavailable else "failed", reason))
                 return
             model_slot.failures += 1
-            pause = min(self.settings.poll_seconds * 2**model_slot.failures, MAX_RETRY_DELAY)
+            pause = min(self.settings.poll_seconds * 2 ** min(model_slot.failures, MAX_DOUBLINGS), MAX_RETRY_DELAY)
             model_slot.retry_at = time.monotonic() + pause
             self.metrics.swaps.labels(name, "failed").inc()
             self._set_sync(model_slot, SyncStatus("failed", reason, version))

@@ -102,17 +102,19 @@ class RequestSpec:
                 self.translations
             )
             pairs = zip(self.translations, source_fields, strict=True)
-            return [self._body(model, {"translation": translation} | source) for translation, source in pairs]
+            return [self._body({"translation": translation} | source, model) for translation, source in pairs]
         if TASKS[model.task] == "/summarize":
-            return [self._body(model, {"text": text}) for text in texts]
+            return [self._body({"text": text}) for text in texts]
         images = [{"image": base64.b64encode(picture).decode()} for picture in self.pictures] or [{}]
         count = max(len(texts), len(images))
-        return [self._body(model, {"q": texts[i % len(texts)]} | images[i % len(images)]) for i in range(count)]
+        return [self._body({"q": texts[i % len(texts)]} | images[i % len(images)], model) for i in range(count)]
 
-    def _body(self, model: RemoteModel, text_fields: dict[str, str]) -> bytes:
-        model_field = {"model": self.model} if self.model else {}
-        languages = {"source": self.source or model.languages["source"], "target": model.languages["target"]}
-        return json.dumps(text_fields | ({} if TASKS[model.task] == "/summarize" else languages) | model_field).encode()
+    def _body(self, fields: dict[str, str], translator: RemoteModel | None = None) -> bytes:
+        """A body with these fields, the model, and the languages if it is for a model that has two."""
+        if translator:
+            languages = translator.languages
+            fields = fields | {"source": self.source or languages["source"], "target": languages["target"]}
+        return json.dumps(fields | ({"model": self.model} if self.model else {})).encode()
 
 
 def check_url(url: str) -> str:
@@ -176,8 +178,8 @@ async def sample_requests(url: str, api_key: str | None, spec: RequestSpec, mode
     Each is sent once and left out if the model refuses it; small models do not accept long sentences. Raises
     ServiceError if none is accepted.
     """
-    language = model.languages["source"] if spec.source in (None, AUTO) else str(spec.source)
-    bodies = spec.request_bodies(model, TEXTS_BY_LANGUAGE.get(language, ENGLISH))
+    language = model.languages.get("source") if spec.source in (None, AUTO) else spec.source
+    bodies = spec.request_bodies(model, TEXTS_BY_LANGUAGE.get(language or "", ENGLISH))
     accepted, refusal = [], ""
     async with aiohttp.ClientSession(headers=headers(api_key)) as session:
         for body in bodies:

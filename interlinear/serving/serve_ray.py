@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from registry import names
 from registry.address import tracking_uri
-from seq2seq.errors import ServiceError
+from seq2seq.errors import ServiceError, UsageError
 from service.settings import ServedModelConfig, Settings
 from training.ray.cluster import WorkerGroupConfig, last_error_line, ray_cluster
 
@@ -32,8 +32,13 @@ def serve_on_ray(
     """Serve on the least to the most `replicas` until SIGTERM or SIGINT. A cluster that this command started is then
     shut down; on another cluster only the service is deleted.
 
-    Raises ServiceError if the replicas do not start, TrainingError if there is no cluster.
+    Raises ServiceError if the replicas do not start, TrainingError if there is no cluster, and UsageError for
+    suggestions without a store for them.
     """
+    if settings.suggestions and not settings.key_store:  # each replica would make one in its own working directory
+        raise UsageError(
+            "--suggestions", "needs a store that all replicas share", "say --keys FILE, or --keys postgresql://..."
+        )
     from ray.exceptions import RayError
 
     from service.ray_serve import ServeDeployment

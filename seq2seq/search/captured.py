@@ -176,7 +176,7 @@ def copy_all(targets: Sequence[Tensor], sources: Sequence[Tensor]) -> None:
 
 
 def fast_step(device: str) -> SearchStep:
-    """The step of a search that is compiled (`resolve_compile`): on a GPU, also captured; only that without Triton."""
+    """The step of a compiled search (`resolve_compile`): also captured on a GPU; without a compiler only captured."""
     step = CompiledStep() if has_compiler(device) else search_step
     return CapturedStep(step) if torch.device(device).type == "cuda" else step
 

@@ -99,14 +99,22 @@ def resolve_compile(choice: CompileChoice, device: str) -> bool:
     Raises UsageError if it is wanted and there is no compiler.
     """
     on_cpu = torch.device(device).type == "cpu"
-    if choice == "on" and not has_compiler(device):
-        missing = "no C++ compiler (g++, or what CXX names)" if on_cpu else "no Triton"
-        raise UsageError("--compile on", f"there is {missing}", "install one, or search without it")
+    if choice == "on" and (missing := missing_compiler(device)):
+        raise UsageError("--compile on", f"there is no {missing}", "install one, or search without it")
     return choice == "on" or (choice == "auto" and not on_cpu)
 
 
 def has_compiler(device: str) -> bool:
-    """Whether there is what torch compiles with for a device: g++ or what CXX names, or Triton for a GPU."""
+    """Whether there is what torch compiles with for a device."""
+    return missing_compiler(device) is None
+
+
+def missing_compiler(device: str) -> str | None:
+    """What torch needs to compile for a device and does not find: a C++ compiler; for a GPU Triton, and a C compiler,
+    which Triton needs for its launchers and looks up in the same way."""
     if torch.device(device).type == "cpu":
-        return shutil.which(os.environ.get("CXX", "g++")) is not None
-    return find_spec("triton") is not None
+        return None if shutil.which(os.environ.get("CXX", "g++")) else "C++ compiler (g++, or what CXX names)"
+    if find_spec("triton") is None:
+        return "Triton"
+    compilers = [os.environ["CC"]] if "CC" in os.environ else ["gcc", "clang"]
+    return None if any(map(shutil.which, compilers)) else "C compiler (gcc, clang, or what CC names)"

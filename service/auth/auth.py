@@ -23,6 +23,7 @@ INVALID_KEY_CHALLENGE = f'{CHALLENGE}, error="invalid_token"'
 # LibreTranslate's sentences, for its clients.
 KEY_NEEDED = "Please contact the server operator to get an API key"
 INVALID_KEY = "Invalid API key"
+KEY_IN_ADDRESS = "must not be in the address, which proxies log: send it in the body, or as Authorization: Bearer"
 MAX_RETRY_AFTER = 3600  # upper bound of Retry-After for a rate, in seconds
 
 
@@ -56,7 +57,7 @@ class Auth:
         Returns False if the key may still come in the body; then only the rate of its address is checked.
         """
         token = bearer_token(request.headers)
-        if token or self.keys is None:
+        if token or self.keys is None or has_key_in_address(request):
             await self.authenticate(request, token)
             return True
         headers = request.state.limits = {}
@@ -141,8 +142,11 @@ class Auth:
                 self.keys.refund(key, cost)
 
     def _authenticated_key(self, request: Request, token: str | None, required: bool, cost: int = 1) -> ApiKey | None:
-        """The record of the key. An invalid key is charged to the address, which limits guessing too."""
+        """The record of the key. An invalid key, or one in the URL, is charged to the address, which limits guessing
+        too."""
         try:
+            if has_key_in_address(request):
+                raise Problem.in_field("api_key", KEY_IN_ADDRESS)
             return self._find_key(token, required)
         except Problem:
             self._take_from_address(request, cost)
@@ -228,6 +232,10 @@ def bearer_token(headers: Headers) -> str | None:
     """The key in `Authorization: Bearer`; other schemes are ignored."""
     scheme, _, key = headers.get("authorization", "").partition(" ")
     return key.strip() or None if scheme.lower() == "bearer" else None
+
+
+def has_key_in_address(request: Request) -> bool:
+    return "api_key" in request.query_params
 
 
 def client_address(request: Request) -> str:

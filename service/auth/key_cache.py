@@ -47,6 +47,9 @@ class KeyCache:
         self._refused: dict[tuple[date, str], int] = {}  # fewest units that the store refused since the last sync
         self._recent: Counter[str] = Counter()  # quota units used since the last sync
         self._lock = threading.Lock()
+        # Held by threads, never on the event loop, from reading what the store does not know yet until what it answers
+        # is known here: else units that a sync returns could be granted twice.
+        self._exchanging = threading.Lock()
         self._ending = threading.Event()
         self._failing = False
         self._syncs = 0
@@ -58,9 +61,10 @@ class KeyCache:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop the thread after writing all usage and returning all reserved units."""
+        """Stop the thread, if it was started, after writing all usage and returning all reserved units."""
         self._ending.set()
-        self._thread.join(2 * STORE_TIMEOUT)
+        if self._thread.is_alive():
+            self._thread.join(2 * STORE_TIMEOUT)
         self._reserve_executor.shutdown(wait=False, cancel_futures=True)
         self.store.close()
 
@@ -131,23 +135,24 @@ class KeyCache:
         """Reserve units for a request, in a thread. False if the quota has too few left."""
         today = _today()
         usage_key = (today, key.id)
-        with self._lock:
-            missing = cost - self._reserved[usage_key]
-            pending = self._pending[usage_key] + self._in_sync[usage_key]
-            refused = self._refused.get(usage_key)
-        if missing <= 0:
-            return True
-        if refused is not None and missing >= refused:
-            # Or else the requests of an exhausted key would keep the store from those who write to it.
-            return False
-        granted, record = self.store.reserve(key.id, missing, pending, today)
-        with self._lock:
-            self._reserved[usage_key] += granted
-            if not granted:
-                self._refused[usage_key] = missing
-            if record and today == self._day:
-                self._keys[key.id] = record
-        return granted > 0
+        with self._exchanging:
+            with self._lock:
+                missing = cost - self._reserved[usage_key]
+                pending = self._pending[usage_key]
+                refused = self._refused.get(usage_key)
+            if missing <= 0:
+                return True
+            if refused is not None and missing >= refused:
+                # Or else the requests of an exhausted key would keep the store from those who write to it.
+                return False
+            granted, record = self.store.reserve(key.id, missing, pending, today)
+            with self._lock:
+                self._reserved[usage_key] += granted
+                if not granted:
+                    self._refused[usage_key] = missing
+                if record and today == self._day:
+                    self._keys[key.id] = record
+            return granted > 0
 
     def _run(self) -> None:
         while not self._ending.wait(SYNC_SECONDS):
@@ -156,20 +161,23 @@ class KeyCache:
 
     def sync(self) -> None:
         """Write the usage of keys and rates, read the keys, and reserve the units expected until the next sync."""
+        try:
+            with self._exchanging:
+                self._exchange()
+        except KeyFileError as error:
+            if not self._failing:
+                log.error("%s Keys stay as they were last read.", error)
+            self._failing = True
+            return
+        self._failing = False
+        if self._syncs % DELETE_EVERY == 0 and self.limiters:
+            self._delete_full_buckets()
+        self._syncs += 1
+
+    def _exchange(self) -> None:
+        """Write the usage, and read the state of the store. Raises KeyFileError; the next one writes the usage then."""
         today, started = _today(), time.monotonic()
-        wanted: dict[str, int] = {}
-        with self._lock:
-            self._in_sync, self._pending = self._pending, Counter()
-            for (day, key_id), reserved in list(self._reserved.items()):
-                target = 0 if self._ending.is_set() or day != today else 2 * self._recent[key_id]
-                if reserved > target:
-                    self._in_sync[day, key_id] -= reserved - target
-                    self._reserved[day, key_id] = target
-                elif target > reserved:
-                    wanted[key_id] = target - reserved
-                if not self._reserved[day, key_id] and not target:
-                    del self._reserved[day, key_id]
-            self._recent.clear()
+        wanted = self._begin_sync(today)
         drained = {kind: limiter.drain(started) for kind, limiter in self.limiters.items()}
         taken = {
             f"{kind} {caller}": RateUsage(seconds, age)
@@ -180,16 +188,11 @@ class KeyCache:
             synced = self.store.sync(
                 {usage_key: units for usage_key, units in self._in_sync.items() if units}, today, wanted, taken
             )
-            if self._syncs % DELETE_EVERY == 0 and self.limiters:
-                self.store.delete_full_buckets()
-        except KeyFileError as error:
+        except KeyFileError:
             with self._lock:
                 self._pending.update(self._in_sync)
                 self._in_sync = Counter()
-            if not self._failing:
-                log.error("%s Keys stay as they were last read.", error)
-            self._failing = True
-            return
+            raise
         now = time.monotonic()
         with self._lock:
             self._keys, self._day, self._in_sync = {key.id: key for key in synced.keys}, today, Counter()
@@ -203,8 +206,29 @@ class KeyCache:
                 if caller.startswith(prefix)
             }
             limiter.merge(rates, now)
-        self._failing = False
-        self._syncs += 1
+
+    def _begin_sync(self, today: date) -> dict[str, int]:
+        """Take the usage that is to be written, with the units to return. Returns the units to reserve, by key."""
+        wanted: dict[str, int] = {}
+        with self._lock:
+            self._in_sync, self._pending = self._pending, Counter()
+            for (day, key_id), reserved in list(self._reserved.items()):
+                target = 0 if self._ending.is_set() or day != today else 2 * self._recent[key_id]
+                if reserved > target:
+                    self._in_sync[day, key_id] -= reserved - target
+                    self._reserved[day, key_id] = target
+                elif target > reserved:
+                    wanted[key_id] = target - reserved
+                if not self._reserved[day, key_id] and not target:
+                    del self._reserved[day, key_id]
+            self._recent.clear()
+        return wanted
+
+    def _delete_full_buckets(self) -> None:
+        try:
+            self.store.delete_full_buckets()
+        except KeyFileError as error:
+            log.warning("%s Buckets that are full stay there until the next deletion.", error)
 
 
 def _today() -> date:

@@ -9,7 +9,7 @@ import hashlib
 import hmac
 import re
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -180,6 +180,7 @@ class KeyStore:
         MAX_SHARED_CALLERS of `taken` are written.
         """
         with self._database.transaction() as connection:
+            _lock_keys(connection, {key_id for _, key_id in used} | set(wanted or ()))
             for (day, key_id), units in sorted(used.items()):
                 _add_usage(connection, key_id, units, day)
             granted = {
@@ -213,6 +214,12 @@ class KeyStore:
         with self._database.transaction() as connection:
             full = select(RATES.c.caller).where(RATES.c.full_at <= self._database.clock(connection))
             connection.execute(delete(RATES).where(RATES.c.caller.in_(full.with_for_update(skip_locked=True))))
+
+
+def _lock_keys(connection: Connection, key_ids: Collection[str]) -> None:
+    """Lock the rows of keys in the order of their IDs, so that two services cannot deadlock."""
+    if key_ids:
+        connection.execute(select(KEYS.c.id).where(KEYS.c.id.in_(key_ids)).order_by(KEYS.c.id).with_for_update())
 
 
 def _add_usage(connection: Connection, key_id: str, units: int, day: date) -> None:

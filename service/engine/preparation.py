@@ -47,18 +47,25 @@ class PreparationPool:
         return len(self._waiting)
 
     async def map(
-        self, caller: str, work: Callable[[T], R], items: Sequence[T], size: Callable[[T], int], inline_limit: int = 0
+        self,
+        caller: str,
+        work: Callable[[T], R],
+        items: Sequence[T],
+        size: Callable[[T], int],
+        inline_limit: int = 0,
+        shared: int = 0,
     ) -> list[R]:
-        """Apply `work` to every item and return the results in order; `size` gives an item's characters.
+        """Apply `work` to every item and return the results in order; `size` gives an item's characters, and `shared`
+        those that are read once for all of them.
 
         Items of up to `inline_limit` characters in total are processed at once, in less time than it takes to wake a
         thread. Raises the exception of the first item whose work raises, and Problem 503 when the service stops.
         """
         sizes = [size(item) for item in items]
-        if sum(sizes) <= inline_limit:
+        if shared + sum(sizes) <= inline_limit:
             return [work(item) for item in items]
         numbers: list[int] = []
-        start, characters = 0, 0
+        start, characters = 0, shared
         with self._changed:
             for i, length in enumerate(sizes):
                 characters += length

@@ -20,14 +20,16 @@ from multiprocessing.connection import Connection
 import torch
 
 from seq2seq.bundle import Bundle
+from seq2seq.config import CompileChoice
 from seq2seq.devices import check_device
-from seq2seq.errors import InterlinearError, ServiceError
+from seq2seq.errors import BundleError, InterlinearError, ServiceError
 from seq2seq.explain import Explanation
 from seq2seq.memory_allocator import keep_freed_memory
 from seq2seq.model.model import Model
 from service import logging as service_logging
 from service.engine.interpreter import shorten_pauses
 from service.engine.protocol import (
+    BundleReference,
     Command,
     Event,
     LoadModel,
@@ -117,14 +119,16 @@ class SearchProcess:
     def load(
         self, model: int, bundle: Bundle[Model], slots: int, width: int, reverse: Bundle[Model] | None = None
     ) -> Explanation:
-        """The process reads the bundles from their folders; those given here may have no weights."""
+        """The process reads the bundles from their folders, where those given here, which may have no weights, must
+        still be."""
         future: Future[Explanation] = Future()
         with self._loading:
             if not self.alive:
                 raise self._lost_error()
             self._loads[model] = future
         shortlist = bundle.shortlist is not None
-        self.send(LoadModel(model, bundle.folder, slots, width, shortlist, reverse.folder if reverse else None))
+        reverse_reference = BundleReference.of(reverse) if reverse else None
+        self.send(LoadModel(model, BundleReference.of(bundle), slots, width, shortlist, reverse_reference))
         return future.result()
 
     def send(self, command: Command | LoadModel | Stop) -> None:
@@ -271,19 +275,31 @@ def load_model(command: LoadModel, config: WorkerConfig, search: SearchThread) -
     device = config.device
     try:
         check_device(device)
-        bundle = load_for_search(command.folder, device, config.precision, config.compile, command.shortlist)
-        reverse = None
-        if command.reverse:
-            reverse = load_for_search(command.reverse, device, config.precision, "off", shortlist=False)
+        bundle = read_bundle(command.bundle, config, config.compile, command.shortlist)
+        reverse = read_bundle(command.reverse, config, "off", shortlist=False) if command.reverse else None
         outcome = search.load(command.model, bundle, command.slots, command.width, reverse)
     except InterlinearError as error:
         return ModelLoaded(command.model, error)
     except Exception as error:
-        log.error("%s cannot be loaded on %s: %s", command.folder, device, exception_location(error))
-        return ModelLoaded(
-            command.model, ServiceError(str(command.folder), f"cannot be loaded on {device}", "see the log")
-        )
+        folder = command.bundle.folder
+        log.error("%s cannot be loaded on %s: %s", folder, device, exception_location(error))
+        return ModelLoaded(command.model, ServiceError(str(folder), f"cannot be loaded on {device}", "see the log"))
     return ModelLoaded(command.model, outcome)
+
+
+def read_bundle(
+    reference: BundleReference, config: WorkerConfig, compile_search: CompileChoice, shortlist: bool
+) -> Bundle[Model]:
+    """Load a bundle for searching. Raises InterlinearError, also if its folder was written again since the service read
+    it: answers of other weights would have the name of the version that is served."""
+    bundle = load_for_search(reference.folder, config.device, config.precision, compile_search, shortlist)
+    if bundle.card.weights_sha256 != reference.weights_sha256:
+        raise BundleError(
+            str(reference.folder),
+            "it has other weights than the service has read",
+            "start the service again to serve these, or copy the earlier ones back",
+        )
+    return bundle
 
 
 def check_device_alive(device: str) -> None:

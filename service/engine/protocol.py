@@ -181,16 +181,28 @@ class WorkerConfig:
 
 
 @dataclass(frozen=True)
+class BundleReference:
+    """The folder of a bundle, and the checksum of the weights that it must have."""
+
+    folder: Path
+    weights_sha256: str
+
+    @staticmethod
+    def of(bundle: Bundle[Model]) -> "BundleReference":
+        return BundleReference(bundle.folder, bundle.card.weights_sha256)
+
+
+@dataclass(frozen=True)
 class LoadModel:
-    """Command: load a bundle under this number; `shortlist`: whether its shortlist is used; `reverse`: the folder of
-    the bundle of the opposite direction."""
+    """Command: load a bundle under this number; `shortlist`: whether its shortlist is used; `reverse`: the bundle of
+    the opposite direction."""
 
     model: int
-    folder: Path
+    bundle: BundleReference
     slots: int
     width: int
     shortlist: bool = False
-    reverse: Path | None = None
+    reverse: BundleReference | None = None
 
 
 @dataclass(frozen=True)

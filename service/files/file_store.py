@@ -73,31 +73,43 @@ class FileStore:
         self.used = 0
         self._folder: Path | None = None
         self._lock_file: BinaryIO | None = None
+        self._making = threading.Lock()  # of the folder and its files
         self._counting = threading.Lock()
 
     def open(self) -> None:
         """Make the folder. Raises ServiceError."""
         try:
             remove_abandoned(self.parent)
-            self._folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=self.parent))  # with mode 0700
-            self._lock_file = (self._folder / LOCK).open("wb")
-            fcntl.flock(self._lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._make_folder()
         except OSError as error:
             raise self._not_kept(str(error.strerror)) from None
 
-    def close(self) -> None:
-        """Remove the folder with all files."""
-        if self._folder:
-            shutil.rmtree(self._folder, ignore_errors=True)
+    def _make_folder(self) -> None:
+        """Make the folder, and lock it. Raises OSError."""
+        self.parent.mkdir(parents=True, exist_ok=True)
+        self._folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=self.parent))  # with mode 0700
         if self._lock_file:
             self._lock_file.close()
-        self._folder = self._lock_file = None
+        self._lock_file = (self._folder / LOCK).open("wb")
+        fcntl.flock(self._lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def close(self) -> None:
+        """Remove the folder with all files."""
+        with self._making:
+            if self._folder:
+                shutil.rmtree(self._folder, ignore_errors=True)
+            if self._lock_file:
+                self._lock_file.close()
+            self._folder = self._lock_file = None
 
     def create(self) -> StoredFile:
         """A new empty file. Raises OSError."""
-        if self._folder is None:
-            raise FileNotFoundError("the store of files is closed")
-        return StoredFile(self, self._folder / secrets.token_hex(16))
+        with self._making:
+            if self._folder is None:
+                raise FileNotFoundError("the store of files is closed")
+            if not self._folder.is_dir():  # systems remove old files from their temporary folder
+                self._make_folder()
+            return StoredFile(self, self._folder / secrets.token_hex(16))
 
     def _not_kept(self, reason: str) -> ServiceError:
         remedy = "set INTERLINEAR_SERVE_FILES_FOLDER, or INTERLINEAR_SERVE_FILES=false"

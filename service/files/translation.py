@@ -87,7 +87,8 @@ class FileTranslator:
             CALLER,
             partial(split_segment, path.first, best_only(path.first), terms, how),
             segments,
-            lambda segment: len(segment.text) + terms.characters,
+            lambda segment: len(segment.text),
+            shared=terms.characters,
         )
 
     async def _search(self, job: FileJob, path: ModelPath[ServedModel], sentences: DocumentSentences) -> None:

@@ -72,8 +72,9 @@ class BodyReservation:
 class BodyBudget:
     """Limit on the bytes that all bodies hold together, counted as they arrive; an announced length is ignored.
 
-    If the next bytes of a body do not fit, slow bodies are evicted, the slowest first. If no other body is slow, the
-    growing body is refused, except for its first `FREE_BYTES` bytes and except when it is the only one.
+    If the next bytes of a body do not fit, slow bodies are evicted, the slowest first. If they would not fit without
+    all other slow bodies either, none is evicted, and the growing body is refused, except for its first `FREE_BYTES`
+    bytes and except when it is the only one.
     """
 
     def __init__(self, limit: int, metrics: Metrics) -> None:
@@ -83,13 +84,19 @@ class BodyBudget:
         self._gauge = metrics.held_bytes
 
     def reserve(self, body: BodyReservation, length: int, now: float) -> bool:
-        while self.held + length > self.limit and self.held > body.held and body.held + length > FREE_BYTES:
-            slow = [other for other in self.arriving if other is not body and other.is_slow(now)]
-            if not slow:
+        if not self._fits(body, length, self.held):
+            slow = [other for other in self.arriving if other is not body and other.held and other.is_slow(now)]
+            if not self._fits(body, length, self.held - sum(other.held for other in slow)):
                 return False
-            min(slow, key=lambda other: other.rate(now)).evict(now)
+            slow.sort(key=lambda other: other.rate(now), reverse=True)
+            while not self._fits(body, length, self.held):
+                slow.pop().evict(now)
         self.add(body, length)
         return True
+
+    def _fits(self, body: BodyReservation, length: int, held: int) -> bool:
+        """Whether a body can have so many bytes more while all bodies hold `held` bytes."""
+        return held + length <= self.limit or held == body.held or body.held + length <= FREE_BYTES
 
     def release(self, body: BodyReservation, length: int) -> None:
         body.held -= length

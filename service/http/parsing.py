@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from string import hexdigits
 from typing import Any, NoReturn, TypeVar
 
@@ -110,17 +110,7 @@ def parse(
         check_values(content, max_values)
         return parse_json(content)
     pairs = parse_multipart(content, options, kind.file_field) if media == MULTIPART else parse_urlencoded(content)
-    return dict(collect_fields([*parse_query(query), *pairs], kind.repeatable_fields))
-
-
-def parse_query(query: bytes) -> list[tuple[str, str]]:
-    """The fields of an address. Raises Problem for a key among them: addresses are written to logs on their way."""
-    fields = parse_urlencoded(query)
-    if any(name == "api_key" for name, _ in fields):
-        raise Problem.in_field(
-            "api_key", "must not be in the address, which proxies log: send it in the body, or as Authorization: Bearer"
-        )
-    return fields
+    return collect_fields([*parse_urlencoded(query), *pairs], kind)
 
 
 def validate(kind: type[T], fields: dict[str, Any], strict: bool) -> T:
@@ -215,18 +205,19 @@ def _decode_escapes(escapes: "re.Match[bytes]") -> bytes:
     return ESCAPED.get(escapes[0]) or bytes.fromhex(escapes[0].decode().replace("%", ""))
 
 
-def collect_fields(pairs: Sequence[tuple[str, Any]], repeatable: Collection[str]) -> dict[str, Any]:
-    """A form's fields by name. The fields `repeatable` may occur several times and are then lists. An empty field
-    counts as absent, an empty file does not."""
+def collect_fields(pairs: Sequence[tuple[str, Any]], kind: type[ApiRequest]) -> dict[str, Any]:
+    """A form's fields by name. Those that the kind of request lets a form repeat may occur several times and are then
+    lists. An empty field counts as absent; an empty file does not, nor a repeatable field that is required."""
     fields: dict[str, Any] = {}
     for name, value in pairs:
-        if name in repeatable:
-            previous = fields.get(name)
-            fields[name] = (
-                value if previous is None else [*(previous if isinstance(previous, list) else [previous]), value]
-            )
-        elif name in fields:
+        repeatable = name in kind.repeatable_fields
+        if name in fields and not repeatable:
             raise Problem.in_field(excerpt(name), "is given twice")
-        elif value or isinstance(value, bytes):
+        if not (value or isinstance(value, bytes) or (repeatable and kind.model_fields[name].is_required())):
+            continue
+        previous = fields.get(name)
+        if previous is None:
             fields[name] = value
+        else:
+            fields[name] = [*(previous if isinstance(previous, list) else [previous]), value]
     return fields

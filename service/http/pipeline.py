@@ -235,7 +235,8 @@ async def search_and_respond(
         reservation,
         [SearchInput.of(service, request, item) for item in searched],
         partial(split, terms),
-        lambda item: item.characters + terms.characters,
+        lambda item: item.characters,
+        terms.characters,
     )
     reserve_second_searches(service, reservation, request, texts)
     warnings = [

@@ -257,7 +257,7 @@ class TranslateRequest(TextsRequest):
     @classmethod
     def limited_fields(cls, settings: Settings) -> dict[str, Any]:
         about_prefix = "the text with which the translation of one sentence begins; the rest is translated anew. The "
-        about_prefix += "`alternatives` then differ in the first word after it, also after an empty one"
+        about_prefix += "`alternatives` then differ in the first word after it, also after an empty one, in JSON"
         about_context = (
             "a text that helps to translate `q`, and is not translated; for models that were trained with one"
         )

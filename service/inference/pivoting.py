@@ -10,7 +10,7 @@ from seq2seq.alignment.composition import compose_explanations
 from seq2seq.generation_request import Candidate, GenerationResult, Request
 from seq2seq.terms import Term
 from service.engine.admission import Reservation
-from service.engine.engine import Engine, InvalidTextError
+from service.engine.engine import INLINE_CHARACTERS, Engine, InvalidTextError
 from service.engine.queued import OutputListener
 from service.inference.merging import joined_candidate
 from service.inference.segmented_text import PivotStep, SegmentationOptions, SegmentedText
@@ -51,14 +51,21 @@ async def search(
     requests = [(sentence.model, first_request(sentence)) for sentence in sentences]
     answers = await engine.search(requests, first, reservation)
     outputs = outputs_translated(len(sentences) - len(direct))
-    pivot_texts = [
-        pivot_text(engine, sentence, i, candidate)
+    translated_further = [
+        (i, sentence, candidate)
         for i, sentence in enumerate(sentences)
         if sentence.pivot
         for candidate in answers[i].candidates[: outputs if sentence.request.target_prefix is None else 1]
     ]
-    if not pivot_texts:
+    if not translated_further:
         return answers
+    pivot_texts = await engine.preparation.map(
+        reservation.caller,
+        lambda one: pivot_text(engine, *one),
+        translated_further,
+        lambda one: len(one[2].text),
+        INLINE_CHARACTERS,
+    )
     reservation.next_stage()
     through_pivot = await search_pivot_texts(engine, reservation, sentences, pivot_texts, listener)
     return [through_pivot.get(i, answer) for i, answer in enumerate(answers)]
@@ -77,7 +84,7 @@ def first_request(sentence: Sentence) -> Request:
     return replace(sentence.request, explain_all=sentence.request.explain, target_prefix=None)
 
 
-def pivot_text(engine: Engine, sentence: Sentence, index: int, candidate: Candidate) -> PivotText:
+def pivot_text(engine: Engine, index: int, sentence: Sentence, candidate: Candidate) -> PivotText:
     """The output of a first search as the text of the second. Its terms stand in it already, and stay as they are."""
     assert sentence.pivot
     model, options = sentence.pivot.model, sentence.pivot.options
@@ -108,10 +115,17 @@ async def search_pivot_texts(
     except InvalidTextError as error:
         raise InvalidTextError(pivot_texts[places[error.index][0]].sentence, error.error) from None
     answers = dict(zip(places, found, strict=True))
-    return {
-        i: result_of(sentences[i], [(pivot_texts[k], answers_of(k, pivot_texts[k], answers)) for k in competing])
-        for i, competing in competing_texts(pivot_texts).items()
-    }
+    competing = competing_texts(pivot_texts)
+    results = await engine.preparation.map(
+        reservation.caller,
+        lambda i: result_of(
+            sentences[i], [(pivot_texts[k], answers_of(k, pivot_texts[k], answers)) for k in competing[i]]
+        ),
+        list(competing),
+        lambda i: sum(len(pivot_texts[k].candidate.text) for k in competing[i]),
+        0 if any(sentence.request.explain for sentence in sentences) else INLINE_CHARACTERS,
+    )
+    return dict(zip(competing, results, strict=True))
 
 
 def competing_texts(pivot_texts: Sequence[PivotText]) -> dict[int, list[int]]:

@@ -81,9 +81,11 @@ async def segment(
     items: Sequence[Item],
     split: Callable[[Item], Segmented],
     characters: Callable[[Item], int],
+    shared: int,
 ) -> list[Segmented]:
-    """Split every item into sentences; `characters` gives its length. Raises Problem if the request has more sentences
-    than allowed, or more to explain; splitting stops when the limit is exceeded."""
+    """Split every item into sentences; `characters` gives its length, and `shared` that of what is read once for all of
+    them. Raises Problem if the request has more sentences than allowed, or more to explain; splitting stops when the
+    limit is exceeded."""
     sentences, explained = engine.settings.sentences, engine.settings.explained
     count = 0
 
@@ -96,7 +98,7 @@ async def segment(
         return segmented_text
 
     segmented_texts = await engine.preparation.map(
-        reservation.caller, segment_one, items, characters, INLINE_CHARACTERS
+        reservation.caller, segment_one, items, characters, INLINE_CHARACTERS, shared
     )
     if count > sentences:
         raise too_many_sentences(sentences)

@@ -22,12 +22,8 @@ class RequestTerms:
     def __init__(self, options: TermOptions | None) -> None:
         """None: the texts have no terms."""
         self.options = options
+        self.characters = options.characters if options else 0  # the length of the texts that an index is made of
         self._finders: dict[str, TermFinder] = {}
-
-    @property
-    def characters(self) -> int:
-        """The length of the texts that an index is made of."""
-        return self.options.characters if self.options else 0
 
     def add_to(self, model: ServedModel, request: Request) -> Request:
         """The request with the terms of its text. Raises Problem for contradictory options.

@@ -12,6 +12,7 @@ import yaml
 from deploy.local import images
 from deploy.local.compose import read
 from seq2seq.errors import UsageError
+from service.settings import Settings
 
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
@@ -67,6 +68,16 @@ def test_every_service_is_hardened_and_its_ports_are_local(name):
     assert service.entrypoint or service.command, "what it runs is said, not left to an image"
     _, _, tag = service.image.partition(":")
     assert tag and tag != "latest"
+
+
+def test_the_service_has_memory_for_documents():
+    """Beside torch and a model, which take less than a gigabyte."""
+    service = STACK.services["service"]
+    limit = int(re.fullmatch(r"(\d+)G", service.deploy.resources["limits"]["memory"])[1]) * 2**30
+    settings = Settings()
+    changed = {"INTERLINEAR_SERVE_FILES", "INTERLINEAR_SERVE_FILE_JOBS", "INTERLINEAR_SERVE_FILE_MEGABYTES"}
+    assert settings.files and not changed & service.environment.keys(), "these are the defaults"
+    assert limit >= 10**9 + settings.file_jobs * settings.file_megabytes * 10**6
 
 
 def test_no_secret_is_in_the_environment():

@@ -425,16 +425,18 @@ def test_services_that_share_keys_can_reach_the_key_store():
     assert mounted["first-start"] == "/docker-entrypoint-initdb.d"
 
 
-def test_the_first_start_of_postgresql_creates_the_keys_database(tmp_path):
+@pytest.mark.parametrize("rights", ["SUPERUSER", "CREATEDB CREATEROLE"], ids=["our server", "a managed one"])
+def test_the_first_start_of_postgresql_creates_the_keys_database(tmp_path, rights):
     """The image's first-start script, against a real server; the keys' user can access only the keys."""
     if not shutil.which("psql"):
         pytest.skip("psql is not here: apt-get install postgresql-client")
     (tmp_path / "keys_password").write_text("it's random\n")
-    with postgres("mlflow", "s3cret") as address:
+    with postgres("postgres", "s3cret") as address:
         url = sqlalchemy.make_url(address)
         engine = sqlalchemy.create_engine(address, isolation_level="AUTOCOMMIT")
         with engine.connect() as connection:
-            connection.exec_driver_sql("CREATE DATABASE mlflow")
+            connection.exec_driver_sql(f"CREATE ROLE mlflow LOGIN PASSWORD 's3cret' {rights}")
+            connection.exec_driver_sql("CREATE DATABASE mlflow OWNER mlflow")
         environment = {
             "PATH": os.environ["PATH"], "PGHOST": url.host, "PGPORT": str(url.port), "PGPASSWORD": "s3cret",
             "POSTGRES_USER": "mlflow", "POSTGRES_DB": "mlflow", "KEYS_PASSWORD_FILE": str(tmp_path / "keys_password"),

@@ -2,6 +2,8 @@
 
 import json
 import re
+import shutil
+import subprocess
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -105,6 +107,13 @@ def queries() -> Iterator[tuple[str, str]]:
         yield rule["alert"], rule["expr"]
 
 
+def nodes(query: str) -> list[Any]:
+    """The nodes of a query's syntax tree."""
+    found: list[Any] = []
+    promql_parser.walk(promql_parser.parse(query), found.append)
+    return found
+
+
 @pytest.fixture(scope="module")
 def exported(address, client, bundles) -> dict[str, set[str]]:
     """The metrics of a service, and of one with a reverse model, after each kind of activity."""
@@ -117,26 +126,84 @@ def exported(address, client, bundles) -> dict[str, set[str]]:
 
 
 SCRAPED: dict[str, set[str]] = {"up": set()}  # series that Prometheus adds to a scrape
-TARGET = {"job", "instance", "le"}  # labels that Prometheus adds; `le` is a histogram's
+TARGET = {"job", "instance", "namespace", "le"}  # labels that Prometheus adds; `le` is a histogram's
 
 
 @pytest.mark.parametrize(("where", "query"), queries())
 def test_every_query_is_valid_promql_over_existing_metrics(exported, where, query):
-    selectors: list[tuple[str, set[str]]] = []
-    grouped: set[str] = set()
-
-    def visit(node: Any) -> None:
-        if isinstance(node, promql_parser.VectorSelector):
-            selectors.append((node.name, {matcher.name for matcher in node.matchers.matchers}))
-        elif isinstance(node, promql_parser.AggregateExpr) and node.modifier is not None:
-            grouped.update(node.modifier.labels)
-
-    promql_parser.walk(promql_parser.parse(query), visit)
-    assert selectors, where
-    for name, labels in selectors:
+    read = [one for one in nodes(query) if isinstance(one, promql_parser.VectorSelector)]
+    aggregates = [one for one in nodes(query) if isinstance(one, promql_parser.AggregateExpr)]
+    grouped = {label for one in aggregates if one.modifier is not None for label in one.modifier.labels}
+    assert read, where
+    for name, labels in [(one.name, {matcher.name for matcher in one.matchers.matchers}) for one in read]:
         known = exported | SCRAPED
         assert name in known, f"{where}: the service does not export {name}"
         assert labels | grouped <= known[name] | TARGET, f"{where}: {name} has no such label"
+
+
+def test_shares_of_requests_are_of_requests_for_work():
+    """Probes and scrapes are many and always answered: beside them a share of refused requests would be small."""
+    shares = [query for _, query in queries() if query.count("interlinear_requests_total{") == 2 and " / " in query]
+    assert len(shares) == 2, "the dashboard's and the alert's"
+    for query in shares:
+        requests = [one.matchers.matchers for one in nodes(query) if isinstance(one, promql_parser.VectorSelector)]
+        routes = [[matcher.value for matcher in one if matcher.name == "route"] for one in requests]
+        assert routes == [["/translate.*|/summarize|/post-edit"]] * 2, query
+
+
+def series(name: str, values: str, **labels: str) -> dict[str, str]:
+    """A series for promtool; values are one every 15 seconds."""
+    return {"series": f"{name}{{{','.join(f'{key}={value!r}' for key, value in labels.items())}}}", "values": values}
+
+
+def responses(route: str, status: int, values: str) -> dict[str, str]:
+    return series("interlinear_requests_total", values, instance="a", route=route, method="POST", status=str(status))
+
+
+@pytest.mark.parametrize(
+    ("alert", "given", "minutes", "active"),
+    [
+        # The series of an error begins with the first one.
+        ("InterlinearMistakes", [responses("/translate", 500, "_x19 1x80")], 6, True),
+        ("InterlinearMistakes", [responses("/translate", 500, "_x19 1x80")], 17, False),
+        ("InterlinearMistakes", [responses("/translate", 500, "1x80 2x40")], 22, True),
+        ("InterlinearMistakes", [responses("/translate", 500, "1x80 1x40")], 22, False),
+        ("InterlinearMistakes", [responses("/translate", 500, "4x30 _x10 1x40")], 12, True),  # after a restart
+        ("InterlinearMistakes", [responses("/translate", 200, "0+9x80")], 6, False),
+        (
+            "InterlinearRefuses",
+            [responses("/translate", 429, "0+1x80"), responses("/translate", 200, "0+9x80"),
+             responses("/health/ready", 200, "0+90x80")],
+            9, True,
+        ),
+        (
+            "InterlinearRefuses",
+            [responses("/translate", 200, "0+9x80"), responses("/health/ready", 503, "0+9x80")],
+            9, False,
+        ),
+        ("InterlinearDown", [series("up", "1x20 0x20", job="interlinear", instance="a")], 7, True),
+        ("InterlinearDown", [series("up", "1x40", job="interlinear", instance="a")], 7, False),
+        (
+            "InterlinearDown",
+            [series("up", "1x20 0x20", job="kubernetes-pods", instance="a", namespace="interlinear")],
+            7, True,
+        ),
+        ("InterlinearDown", [series("up", "0x40", job="kubernetes-pods", instance="a", namespace="shop")], 7, False),
+        ("InterlinearDown", [series("up", "0x40", job="ray-worker", instance="a")], 7, False),
+    ],
+)  # fmt: skip
+def test_alerts_over_samples(tmp_path, alert, given, minutes, active):
+    if not shutil.which("promtool"):
+        pytest.skip("promtool is not here: apt-get install prometheus")
+    (rule,) = [rule for rule in RULES if rule["alert"] == alert]
+    expected = [{"labels": "{}", "value": 1}] if active else []
+    question = {"expr": f"count({rule['expr']})", "eval_time": f"{minutes}m", "exp_samples": expected}
+    test = {"interval": "15s", "input_series": given, "promql_expr_test": [question]}
+    (tmp_path / "test.yaml").write_text(yaml.safe_dump({"rule_files": [], "tests": [test]}))
+    done = subprocess.run(
+        ["promtool", "test", "rules", tmp_path / "test.yaml"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_the_dashboard_is_valid_for_grafana():

@@ -136,6 +136,7 @@ def test_a_model_that_cannot_be_loaded_is_reported(tmp_path):
         (["--address", "auto"], "is for a service on Ray"),
         (["--ray", "--replicas", "3:1"], "is neither a number"),
         (["--ray", "--replicas", "many"], "is neither a number"),
+        (["--ray", "--suggestions"], "needs a store that all replicas share"),
         (["--ray", "--address", "nowhere"], "is not a Ray cluster's address"),
     ],
 )

@@ -12,7 +12,7 @@ from seq2seq.errors import UsageError
 from seq2seq.shortlist import LinkCounts, build_shortlist
 from service.app import create_app
 from service.engine.process import load_model
-from service.engine.protocol import LoadModel, WorkerConfig
+from service.engine.protocol import BundleReference, LoadModel, WorkerConfig
 from service.engine.search_thread import SearchThread
 from service.settings import ServedModelConfig, Settings
 
@@ -60,7 +60,7 @@ def test_a_model_without_a_shortlist_is_refused_at_the_start(bundles):
 
 def test_a_worker_process_loads_the_shortlist_if_the_command_says_so(copying, bundles):
     def loaded(folder: Path, shortlist: bool):
-        command = LoadModel(0, folder, 2, 5, shortlist)
+        command = LoadModel(0, BundleReference.of(load(folder, "meta")), 2, 5, shortlist)
         return load_model(command, WorkerConfig("cpu", "fp32", 1), SearchThread([].append, 1)).outcome
 
     assert "has none" in str(loaded(bundles.de_en, True))

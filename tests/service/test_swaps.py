@@ -202,6 +202,18 @@ def test_a_registry_outage(registered, caplog):
         until(lambda: model(client)["version"] == "2")
 
 
+def test_a_version_that_has_failed_for_a_week_is_retried_and_the_alias_followed(registered):
+    app = create_app(registered.settings())
+    with TestClient(app) as client:
+        (slot,) = app.state.service.model_manager.model_slots
+        registered.promote(3)
+        until(lambda: slot.failures == 1)
+        slot.failures, slot.retry_at = 1024, 0.0
+        until(lambda: slot.failures == 1025)
+        registered.promote(2)
+        until(lambda: model(client)["version"] == "2")
+
+
 def test_the_service_starts_from_its_cache_and_then_follows_the_registry(registered):
     with TestClient(create_app(registered.settings())):
         pass

@@ -9,7 +9,7 @@ from service.engine.preparation import run_inline_or_in_thread
 from service.http.body_budget import BodyReservation
 from service.http.dependencies import Service, ServiceDep
 from service.http.multipart import FileSink, MultipartReader, not_a_file
-from service.http.parsing import INLINE_BYTES, MULTIPART, collect_fields, media_type, validate
+from service.http.parsing import INLINE_BYTES, MULTIPART, collect_fields, media_type, parse_urlencoded, validate
 from service.http.requests import ApiRequest
 from service.problems import CLIENT_CLOSED_REQUEST, Problem
 
@@ -51,7 +51,8 @@ async def read_fields(
     service: Service = request.app.state.service
     held: BodyReservation = request.state.body
     try:
-        fields = dict(collect_fields(await read_form(request, service, sink), kind.repeatable_fields))
+        query = parse_urlencoded(request.scope["query_string"])
+        fields = collect_fields([*query, *await read_form(request, service, sink)], kind)
     except Problem as problem:
         held.refused = problem.status not in (408, CLIENT_CLOSED_REQUEST)
         if not authenticated:

@@ -1,6 +1,7 @@
 """`/glossaries`: glossaries that callers keep in the service, with DeepL's fields; a translation names one."""
 
 from datetime import datetime
+from functools import partial
 from typing import Annotated, Any, ClassVar
 
 from fastapi import APIRouter, Depends
@@ -89,7 +90,8 @@ def router(settings: Settings) -> APIRouter:
         request: Annotated[GlossaryRequest, Depends(parsed_body(kind))],
     ) -> GlossaryInformation:
         """Keep a glossary of two languages. Callers without a key share theirs."""
-        entries = read_entries(request, service.settings)
+        read = partial(read_entries, service.settings)
+        (entries,) = await service.engine.preparation.map(caller.name, read, [request], lambda one: len(one.entries))
         per_key = service.settings.glossaries_per_key
         try:
             glossary = await in_store(
@@ -103,7 +105,7 @@ def router(settings: Settings) -> APIRouter:
 
     @routes.get("/glossaries", response_model=GlossaryList, responses=errors)
     async def list_glossaries(
-        store: Annotated[GlossaryStore, Depends(glossary_store)], caller: Annotated[Caller, Depends(authenticated)]
+        store: Annotated[GlossaryStore, Depends(glossary_store)], caller: Annotated[Caller, Depends(identified)]
     ) -> GlossaryList:
         """The caller's glossaries."""
         glossaries = await in_store(lambda: store.list(owner(caller)))
@@ -113,7 +115,7 @@ def router(settings: Settings) -> APIRouter:
     async def get_glossary(
         glossary_id: str,
         store: Annotated[GlossaryStore, Depends(glossary_store)],
-        caller: Annotated[Caller, Depends(authenticated)],
+        caller: Annotated[Caller, Depends(identified)],
     ) -> GlossaryInformation:
         """One of the caller's glossaries, without its entries."""
         return GlossaryInformation.of((await find_glossary(store, caller, glossary_id))[0])
@@ -126,7 +128,7 @@ def router(settings: Settings) -> APIRouter:
     async def get_glossary_entries(
         glossary_id: str,
         store: Annotated[GlossaryStore, Depends(glossary_store)],
-        caller: Annotated[Caller, Depends(authenticated)],
+        caller: Annotated[Caller, Depends(identified)],
     ) -> Response:
         """The entries of one of the caller's glossaries: a source, a tab and a target on each line."""
         _, entries = await find_glossary(store, caller, glossary_id)
@@ -136,7 +138,7 @@ def router(settings: Settings) -> APIRouter:
     async def delete_glossary(
         glossary_id: str,
         store: Annotated[GlossaryStore, Depends(glossary_store)],
-        caller: Annotated[Caller, Depends(authenticated)],
+        caller: Annotated[Caller, Depends(identified)],
     ) -> None:
         """Delete one of the caller's glossaries."""
         if not await in_store(lambda: store.delete(owner(caller), glossary_id)):
@@ -145,14 +147,14 @@ def router(settings: Settings) -> APIRouter:
     return routes
 
 
-async def authenticated(caller: CallerDep, service: ServiceDep) -> Caller:
-    """The caller of a request without a body, authenticated by its headers. Raises Problem."""
-    if not await service.auth.authenticate_headers(caller.request):
-        await service.auth.authenticate(caller.request, None)
+async def identified(caller: CallerDep, service: ServiceDep) -> Caller:
+    """The caller of a request for what is kept already, by the key in its headers. Nothing is charged. Raises
+    Problem."""
+    caller.request.state.key = service.auth.identify(caller.request)
     return caller
 
 
-def read_entries(request: GlossaryRequest, settings: Settings) -> tuple[GlossaryEntry, ...]:
+def read_entries(settings: Settings, request: GlossaryRequest) -> tuple[GlossaryEntry, ...]:
     """The entries of a request. Raises Problem for what no glossary may have."""
     try:
         lines = request.entries.splitlines(keepends=True)  # csv drops a line break that it does not see

@@ -228,6 +228,21 @@ def test_built_in_sentences_are_in_the_models_language_and_unreadable_ones_are_l
     assert all(max(len(text.split()) for text in texts) > 40 for texts in TEXTS_BY_LANGUAGE.values())
 
 
+@pytest.mark.parametrize("languages", [{}, {"source": "de"}, {"target": "en"}])
+def test_a_model_for_headlines_may_have_no_languages(capsys, languages):
+    asked = []
+
+    def answering(_number: int, body: dict) -> tuple[int, dict]:
+        asked.append(body)
+        return 200, {"summaries": "A dog.", "model": {"name": "head", "version": "1"}}
+
+    head = {"name": "head", "version": "1", "aliases": [], "task": "summarization", "languages": languages}
+    with service(answering, [head]) as address:
+        assert interlinear(["bench", address, "--rate", "60", *QUICK]) == 0, capsys.readouterr().err
+    assert {body["text"] for body in asked[:10]} == set(TEXTS_BY_LANGUAGE[languages.get("source", "en")])
+    assert not any({"source", "target"} & body.keys() for body in asked)
+
+
 def test_a_failure_and_a_missed_p99_are_exit_code_1_and_a_message(texts, tmp_path, capsys):
     def answering(number: int, body: dict) -> tuple[int, dict]:
         return (429, {"error": "7 texts wait already"}) if number % 5 == 4 else right(number, body)

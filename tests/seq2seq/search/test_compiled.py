@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import TypeVar
 
 import pytest
@@ -198,6 +199,29 @@ def test_a_gpu_needs_triton(monkeypatch: pytest.MonkeyPatch) -> None:
     assert isinstance(step, CapturedStep) and step.step is search_step  # only captured
     with pytest.raises(UsageError, match=r"--compile on.*no Triton"):
         resolve_compile("on", "cuda:0")
+
+
+@pytest.mark.parametrize("named", [None, "no-such-compiler"])
+def test_triton_needs_a_c_compiler(named: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It compiles its launcher when a program is first run, and finds the compiler by CC or PATH."""
+    (tmp_path / "triton.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "triton", raising=False)
+    monkeypatch.delenv("CC", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for program in ("clang", "own-compiler"):
+        (tmp_path / program).touch(0o755)
+    if named:
+        monkeypatch.setenv("CC", named)
+    else:
+        assert resolve_compile("on", "cuda:0")
+        (tmp_path / "clang").unlink()
+    step = fast_step("cuda:0")
+    assert isinstance(step, CapturedStep) and step.step is search_step  # only captured
+    with pytest.raises(UsageError, match=r"--compile on.*no C compiler"):
+        resolve_compile("on", "cuda:0")
+    monkeypatch.setenv("CC", "own-compiler")
+    assert resolve_compile("on", "cuda:0")
 
 
 def test_a_process_that_has_not_imported_the_compiler_can_choose() -> None:

@@ -10,6 +10,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -18,9 +20,19 @@ import pytest
 
 from seq2seq.bundle import load
 from seq2seq.bundle.precision import resolve_precision
+from seq2seq.errors import BundleError, InterlinearError
+from service.app import create_app
 from service.engine.pool import STABLE_SECONDS, WorkerHandle
 from service.engine.process import SearchProcess, load_model
-from service.engine.protocol import Event, LoadModel, Timeouts, WorkerConfig, WorkerLost, WorkerLostError
+from service.engine.protocol import (
+    BundleReference,
+    Event,
+    LoadModel,
+    Timeouts,
+    WorkerConfig,
+    WorkerLost,
+    WorkerLostError,
+)
 from service.engine.search_thread import SearchThread
 from service.settings import Settings
 from tests.service.engine.test_engine import DOG, LONG, MANY, quiet, value
@@ -52,6 +64,11 @@ def until(true: Callable[[], bool]) -> None:
 
 def processes(device: str = "cpu") -> list[multiprocessing.Process]:
     return [child for child in multiprocessing.active_children() if child.name == f"engine {device}"]
+
+
+def loading(folder: Path) -> LoadModel:
+    """The command to load a bundle."""
+    return LoadModel(0, BundleReference.of(load(folder, "meta")), 2, 5)
 
 
 def engines_up(address: str) -> list[str]:
@@ -232,11 +249,36 @@ def test_a_start_may_take_longer_than_a_step(bundles):
     assert not events
 
 
+@pytest.mark.parametrize(
+    "wrong", [{"keys": "absent.db"}, {"files_folder": Path("/proc/self")}], ids=["before the engine", "after it"]
+)
+def test_a_service_that_cannot_be_made_leaves_no_process(settings, wrong):
+    """Ray Serve's replicas make it again until it can be made."""
+    before, changes = set(processes()), {"device": "cpu,cpu", "models": settings.models[:1], **wrong}
+    with pytest.raises(InterlinearError):
+        create_app(settings.model_copy(update=changes))
+    assert set(processes()) == before
+
+
+def test_a_process_that_reads_other_weights_than_the_service_refuses_them(bundles):
+    """The folder has another model meanwhile, whose answers would have the name of the first one's version."""
+    served = load(bundles.de_en, "meta")
+    process = SearchProcess(CONFIG, "text", Timeouts(searching=SECONDS, loading=SECONDS), [].append)
+    try:
+        with pytest.raises(BundleError, match="other weights than the service has read"):
+            process.load(0, replace(served, folder=bundles.en_de), slots=2, width=5)
+        with pytest.raises(BundleError, match="other weights than the service has read"):
+            process.load(1, served, slots=2, width=5, reverse=replace(served, folder=bundles.en_de))
+        assert process.load(2, served, slots=2, width=5).matrices
+    finally:
+        process.stop(SECONDS)
+
+
 def test_the_configured_precision_is_used(bundles, caplog):
     search = SearchThread([].append, 1)
     with caplog.at_level("INFO"):
         said = [
-            load_model(LoadModel(0, bundles.de_en, 2, 5), WorkerConfig("cpu", precision, 1), search)
+            load_model(loading(bundles.de_en), WorkerConfig("cpu", precision, 1), search)
             for precision in ("fp32", "bf16", "int8", "auto")
         ]
     full, half, quantised, chosen = (np.array(one.outcome.matrices["attention"]) for one in said)
@@ -251,7 +293,7 @@ def test_the_configured_precision_is_used(bundles, caplog):
 def test_int8_on_a_gpu_is_refused(bundles, monkeypatch):
     monkeypatch.setattr("service.engine.process.check_device", lambda device: None)  # as if one were there
     config = WorkerConfig("cuda:0", "int8", 1)
-    refused = load_model(LoadModel(0, bundles.de_en, 2, 5), config, SearchThread([].append, 1))
+    refused = load_model(loading(bundles.de_en), config, SearchThread([].append, 1))
     assert "int8: it is for CPUs" in str(refused.outcome)
 
 

@@ -1,5 +1,6 @@
 """Files of documents: private, bounded, and gone when the service is."""
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -71,6 +72,18 @@ def test_what_a_killed_service_left_is_removed_and_a_running_one_keeps_its_files
     other = FileStore(tmp_path, 100)
     other.open()
     assert len(list(tmp_path.iterdir())) == 2 and kept.path.exists()
+    other.close()
+
+
+def test_a_folder_that_a_cleaner_of_old_files_has_removed_is_made_again(store, tmp_path):
+    shutil.rmtree(next(tmp_path.iterdir()))
+    kept = [store.create() for _ in range(2)]
+    kept[0].write(b"text")
+    (folder,) = tmp_path.iterdir()
+    assert folder.stat().st_mode & 0o777 == 0o700
+    other = FileStore(tmp_path, 100)
+    other.open()
+    assert all(file.path.exists() for file in kept), "another service knows that this one runs"
     other.close()
 
 

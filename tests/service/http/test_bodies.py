@@ -76,6 +76,20 @@ def test_a_complete_body_is_not_evicted(budget):
     assert not late.reserve(200_000, 9.0) and not whole.evicted
 
 
+def test_slow_bodies_are_evicted_only_if_that_makes_enough_room(budget):
+    """Not those whose bytes are on disk, nor for a body that does not fit without them either."""
+    whole, written, slow = body(budget), body(budget), body(budget)
+    assert whole.reserve(850_000, 0.0)
+    whole.complete()
+    assert written.reserve(90_000, 0.0)
+    written.release(90_000)
+    assert slow.reserve(100_000, 0.0)
+    late = body(budget, 9.0)
+    assert not late.reserve(200_000, 9.0) and not slow.evicted
+    assert late.reserve(120_000, 9.0)
+    assert (slow.evicted, written.evicted) == (True, False)
+
+
 def test_small_bodies_and_a_single_body_are_accepted(budget):
     large = body(budget)
     assert large.reserve(5_000_000, 0.0), "it is alone"

@@ -75,12 +75,25 @@ def test_parameters_may_be_in_the_address(spanish):
     assert spanish.post("/translate", params=split, data={"q": HELLO["q"]}).json() == expected
     assert spanish.post("/translate", params=split, files={"q": (None, HELLO["q"])}).json() == expected
     assert spanish.post("/detect", params={"q": "Hello"}).status_code == 200
+    document = {"file": ("a.txt", HELLO["q"].encode())}
+    translated = spanish.post("/translate_file", params=split, files=document)
+    assert translated.status_code == 200, translated.text
     twice = spanish.post("/translate", params={"target": "es"}, data=HELLO)
     assert (twice.status_code, twice.json()["errors"][0]["field"]) == (400, "target")
 
 
-def test_a_key_in_the_address_is_refused(spanish):
-    answer = spanish.post("/translate", params={"api_key": "il_secret"}, data=HELLO)
+@pytest.mark.parametrize(
+    ("route", "sent"),
+    [
+        ("/translate", {"data": HELLO}),
+        ("/translate", {"json": HELLO}),
+        ("/translate", {}),
+        ("/translate_file", {"data": HELLO, "files": {"file": ("a.txt", b"Hello")}}),
+    ],
+    ids=["form", "JSON", "no body", "document"],
+)
+def test_a_key_in_the_address_is_refused(spanish, route, sent):
+    answer = spanish.post(route, params={"api_key": "il_secret"}, **sent)
     assert (answer.status_code, answer.json()["errors"][0]["field"]) == (400, "api_key")
     assert "il_secret" not in answer.text
 

@@ -2,8 +2,10 @@
 
 import asyncio
 import itertools
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import numpy as np
@@ -11,15 +13,16 @@ import pytest
 from starlette.testclient import TestClient
 
 from seq2seq.explain import Explanation
-from seq2seq.generation_request import Request
+from seq2seq.generation_request import GenerationResult, Request
 from seq2seq.search import SearchOptions
 from service.app import create_app
 from service.engine.admission import QueueLoad
+from service.inference import pivoting as pivoting_module
 from service.inference.pivoting import PIVOT_OUTPUTS, Sentence, search
 from service.inference.segmented_text import PivotStep
 from service.problems import Problem
 from service.settings import ServedModelConfig, Settings
-from tests.service.conftest import DOES, WHERE, WHO, Bundles, capital, texts
+from tests.service.conftest import DOES, WHERE, WHO, Bundles, capital, sentences, texts
 from tests.service.http.test_streaming import EVENTS, read
 
 ASK = {"source": "de", "target": "fr"}
@@ -210,6 +213,35 @@ def test_the_tokens_of_both_searches_are_charged(pivoting):
     read = path.first.bundle.tokenizers["source"].encode("Ein Hund läuft.", raw=True).ids
     assert first == 3 * (len(read) + 1)
     assert both - first >= PIVOT_OUTPUTS * 2 * 2  # three texts, of at least a token and the end, with a beam of two
+
+
+def test_texts_are_split_and_explanations_composed_off_the_event_loop(pivoting, monkeypatch):
+    threads: set[threading.Thread] = set()
+
+    def spied(work: Callable[..., Any]) -> Callable[..., Any]:
+        def spy(*arguments: Any) -> Any:
+            threads.add(threading.current_thread())
+            return work(*arguments)
+
+        return spy
+
+    for name in ("compose_explanations", "pivot_text"):
+        monkeypatch.setattr(pivoting_module, name, spied(getattr(pivoting_module, name)))
+    app = create_app(pivoting)
+    with TestClient(app):
+        service = app.state.service
+        path = service.models.translation_path("de", "fr", None)
+        texts = [german for german, _ in sentences()]
+        options = SearchOptions(beam=1)
+
+        async def ask() -> list[GenerationResult]:
+            requests = [Request({"source": text}, options, explain=True) for text in texts]
+            with service.engine.admit("somebody", texts) as reservation:
+                pairs = [Sentence(path.first, request, PivotStep(path.second, options)) for request in requests]
+                return await search(service.engine, reservation, pairs)
+
+        assert all(result.explanation for result in asyncio.run(ask()))
+    assert threads and threading.current_thread() not in threads
 
 
 def test_second_searches_count_as_part_of_their_request(pivoting):

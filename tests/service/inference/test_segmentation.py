@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from hypothesis import given
@@ -14,6 +15,7 @@ from seq2seq.text.sentences import min_sentences, split_sentences_by_line
 from service.app import create_app
 from service.inference.merging import best_combinations
 from service.problems import Problem
+from tests.service.test_swaps import until
 
 ASK = {"source": "de", "target": "en"}
 DOG, CAT = ("Ein Hund läuft im Park.", "A dog is running in the park."), ("Eine Katze schläft.", "A cat is sleeping.")
@@ -128,6 +130,26 @@ def test_lines_are_counted_before_detection_and_splitting(settings):
         goes_on.set()
         waiting.join(30)
         assert busy == [[True] * 4]
+
+
+def test_a_glossary_counts_once_in_a_request(settings):
+    """Of many short texts, those that wait for a thread wait together, however long the glossary is."""
+    app = create_app(settings)
+    with TestClient(app) as client, ThreadPoolExecutor(2) as callers:
+        preparation, goes_on = app.state.service.engine.preparation, threading.Event()
+        held = callers.submit(
+            lambda: asyncio.run(preparation.map("somebody", lambda _: goes_on.wait(), [1] * 4, lambda _: 10**6))
+        )
+        until(lambda: preparation.waiting == 2)
+        glossary = [{"source": f"Wort {i}", "target": f"word {i}"} for i in range(500)]
+        texts = [f"Ein Hund läuft {i}." for i in range(100)]
+        asking = callers.submit(client.post, "/translate", json=ASK | {"q": texts, "glossary": glossary})
+        try:
+            until(lambda: preparation.waiting > 2)
+            assert preparation.waiting == 4, "a part with the glossary, and one without"
+        finally:
+            goes_on.set()
+        assert asking.result().status_code == 200 and held.result() == [True] * 4
 
 
 def test_texts_are_prepared_in_turns_and_unprepared_ones_are_503_at_shutdown(settings):

@@ -1,12 +1,18 @@
 """Glossaries that callers keep in the service, with DeepL's fields, and translations that use them."""
 
+import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
 import pytest
+from starlette.testclient import TestClient
 
+from service.app import create_app
 from service.auth.key_store import KeyStore
 from service.settings import Settings
+from tests.service.test_swaps import until
 
 DOGS = {"name": "Dogs", "source_lang": "DE", "target_lang": "en-GB", "entries": "Hund\tgreyhound\nKatze\tpuma"}
 SENTENCE = {"q": "Ein Hund läuft im Park.", "source": "de", "target": "en"}
@@ -90,6 +96,40 @@ def test_a_key_has_a_limited_number(keeping, serving):
             httpx.post(f"{address}/glossaries", json=DOGS, headers=headers).status_code for headers in (app, app, other)
         ]
     assert statuses == [201, 403, 201]
+
+
+def test_asking_for_glossaries_is_not_charged(keeping, serving):
+    settings, _, _ = keeping
+    few = {"Authorization": f"Bearer {KeyStore(settings.keys).add('few', quota=1)}"}
+    required = settings.model_copy(update={"require_key": True})
+    with serving(required) as address, httpx.Client(base_url=address) as client:
+        made = client.post("/glossaries", json=DOGS, headers=few)
+        assert made.status_code == 201, made.text
+        path = f"/glossaries/{made.json()['glossary_id']}"
+        for method, url in [("GET", url) for url in ("/glossaries", path, f"{path}/entries")] + [("DELETE", path)]:
+            assert client.request(method, url).status_code == 401
+            key = few["Authorization"].partition(" ")[2]
+            refused = client.request(method, url, params={"api_key": key}, headers=few)
+            assert refused.status_code == 400 and key not in refused.text
+            assert client.request(method, url, headers=few).is_success
+        assert client.post("/glossaries", json=DOGS, headers=few).status_code == 429
+
+
+def test_the_entries_of_a_glossary_are_read_off_the_event_loop(keeping):
+    """It waits for a thread while all are busy."""
+    settings, app, _ = keeping
+    with TestClient(create_app(settings), headers=app) as client, ThreadPoolExecutor(2) as callers:
+        preparation, goes_on = client.app.state.service.engine.preparation, threading.Event()
+        held = callers.submit(
+            lambda: asyncio.run(preparation.map("me", lambda _: goes_on.wait(), [1] * 4, lambda _: 10**6))
+        )
+        until(lambda: preparation.waiting == 2)
+        asking = callers.submit(client.post, "/glossaries", json=DOGS)
+        try:
+            until(lambda: preparation.waiting == 3)
+        finally:
+            goes_on.set()
+        assert asking.result().status_code == 201 and held.result() == [True] * 4
 
 
 def test_a_service_without_a_store_of_keys_keeps_none(client):

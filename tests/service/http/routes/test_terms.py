@@ -31,6 +31,14 @@ def test_json_and_forms_are_answered_alike(client):
     assert client.post("/translate", data=form | {"do_not_translate": ["im Park", "xyz"]}).json() == expected
 
 
+@pytest.mark.parametrize("empty", ["glossary", "glossary_id", "do_not_translate", "protect", "target_prefix"])
+def test_an_empty_field_of_a_form_counts_as_absent(client, empty):
+    plain = client.post("/translate", data=DOG).json()
+    assert client.post("/translate", data=DOG | {empty: ""}).json() == plain
+    kept = client.post("/translate", data=DOG | {"do_not_translate": ["", "im Park"]}).json()
+    assert kept == translate(client, do_not_translate="im Park").json()
+
+
 def test_terms_are_found_in_every_sentence_and_text(client):
     texts = [f"Ein Hund läuft. Siehe {URL} an. Ein Hund sitzt.", f"{URL}", "Eine Katze sitzt."]
     answer = translate(client, q=texts, glossary=[{"source": "Hund", "target": "hound"}], explain=True).json()
