@@ -35,7 +35,7 @@ def report_submission(cluster: "Cluster", job: "Job", wait: bool, notes: Sequenc
     say(f"{job.id} is submitted to {cluster.address}.")
     for note in notes:
         say(note)
-    if wait or (not run_line and cluster.newest(job.id).ended):
+    if wait or (not run_line and cluster.by_id(job.id).ended):
         return follow_job(cluster, job, run_line)
     say(f"follow it: interlinear jobs logs {job.name} --follow --address {cluster.address}")
     say(f"stop it: interlinear jobs stop {job.name} --address {cluster.address}")
@@ -93,7 +93,7 @@ def follow_job(cluster: "Cluster", job: "Job", shown_line: str | None = None) ->
 
     try:
         weights = asyncio.run(lines())
-        final_job = cluster.newest(job.id)
+        final_job = cluster.by_id(job.id)
     except (KeyboardInterrupt, SystemExit) as interruption:
         status.clear()
         return detach(cluster, job, interruption)

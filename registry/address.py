@@ -55,19 +55,20 @@ def check_reachable(uri: str, create: bool) -> Path | None:
     `create`: create a SQLite file that does not exist. Raises UsageError for an address of no known kind, RegistryError
     where the store does not answer.
     """
-    parts = urlsplit(uri)
-    scheme = parts.scheme.partition("+")[0]
+    scheme, host, port = _server(uri)
     if scheme == "sqlite":
         database = sqlite_file(uri)
         _check_sqlite(database, uri, create)
         return database.resolve().parent / "mlartifacts"
-    if scheme not in ("http", "https", *_PORTS) or not parts.hostname:
+    if scheme not in ("http", "https", *_PORTS) or not host:
         raise UsageError(
-            uri, "is not a tracking store's address", "sqlite:///mlflow.db, http://host:5000, postgresql://..."
+            mask_password(uri),
+            "is not a tracking store's address",
+            "sqlite:///mlflow.db, http://host:5000, postgresql://...",
         )
     try:
         if scheme in _PORTS:
-            socket.create_connection((parts.hostname, parts.port or _PORTS[scheme]), timeout=_TIMEOUT).close()
+            socket.create_connection((host, port or _PORTS[scheme]), timeout=_TIMEOUT).close()
             _check_database(uri)
             return Path("mlartifacts").resolve()
         with requests.get(f"{uri.rstrip('/')}/health", timeout=_TIMEOUT, stream=True):
@@ -75,11 +76,20 @@ def check_reachable(uri: str, create: bool) -> Path | None:
     except (OSError, requests.RequestException) as error:
         if isinstance(error, requests.exceptions.SSLError):
             return None  # it answers; MLflow's own settings decide about certificates
-        where = f"{parts.hostname}:{parts.port}" if parts.port else str(parts.hostname)
+        where = f"{host}:{port}" if port else host
         raise RegistryError(
             where, "the tracking store does not answer", "start it or name another: --tracking"
         ) from error
     return None
+
+
+def _server(uri: str) -> tuple[str, str | None, int | None]:
+    """The scheme without a driver, the host and the port of an address; no host where it cannot be parsed."""
+    try:
+        parts = urlsplit(uri)
+        return parts.scheme.partition("+")[0], parts.hostname, parts.port
+    except ValueError:
+        return "", None, None
 
 
 def _check_database(uri: str) -> None:

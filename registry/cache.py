@@ -17,12 +17,13 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from registry.address import mask_password, sqlite_file, tracking_uri
 from registry.bundle_folder import LocalBundle, find_bundle, open_folder, require_bundle
 from registry.cache_folder import cache_folder
-from registry.lease import Lease, folder_size, remove_unused
+from registry.lease import Lease, exclusive_lock, folder_size, remove_unused
 from registry.names import FolderName, ModelName, parse_model_name
 from registry.store import MlflowStore, StoredModel
 from seq2seq.errors import BundleError, RegistryError, UnknownModelError
 
 RESOLUTIONS = "names"  # the folder of resolved aliases
+LOCK = ".lock"  # held while a download gets its final name
 DOWNLOAD, REMOVED = ".download-", ".removed-"  # prefixes of folders that are being downloaded or removed
 STALE_SECONDS = 60.0  # seconds after which such an unused folder counts as left by a killed process
 
@@ -129,15 +130,11 @@ class ModelCache:
                     "the bundle is damaged: its files are not those of its card",
                     "register it again",
                 )
-            shutil.rmtree(target, ignore_errors=True)  # a damaged one: an intact one was returned above
-            lease = Lease(downloaded)
-            try:
-                downloaded.rename(target)
-                lease.rename(target)
-            except OSError:
-                if not (other := self._lease_if_intact(target)):  # another process's copy serves as well
-                    raise
-                lease = other
+            with exclusive_lock(self.folder / LOCK):
+                if not (lease := self._lease_if_intact(target)):  # else another process's copy serves as well
+                    shutil.rmtree(target, ignore_errors=True)  # a damaged one
+                    lease = Lease(downloaded).rename(target)
+                    downloaded.rename(target)
             downloading.release()
         return lease
 

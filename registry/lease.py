@@ -3,7 +3,8 @@
 import fcntl
 import os
 import shutil
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
 
@@ -46,6 +47,15 @@ class Lease:
     def _touch(self) -> None:
         with suppress(OSError):
             os.utime(self._descriptor)
+
+
+@contextmanager
+def exclusive_lock(path: Path) -> Iterator[None]:
+    """Holds the lock of a file, for which other processes and threads wait; none on a file system without locks."""
+    with path.open("ab") as file:
+        with suppress(OSError):
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def remove_unused(folder: Path) -> bool:

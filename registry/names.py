@@ -61,6 +61,7 @@ _WORD = r"[^\s/\\:@.\-\x00-\x1f\x7f][^/\\:@\x00-\x1f\x7f]*"
 _VERSION = re.compile(rf"models:/(?P<name>{_WORD})/(?P<version>[1-9]\d*)")
 _ALIAS = re.compile(rf"models:/(?P<name>{_WORD})@(?P<alias>[A-Za-z_][\w.-]*)")
 _CHAMPION = re.compile(rf"models:/(?P<name>{_WORD})")
+_NEW_ALIAS = re.compile(r"(?!(?i:latest|v\d+)$)[A-Za-z_][\w-]*")  # the rest MLflow refuses or reserves
 _RUN = re.compile(rf"runs:/(?P<run>\w[\w-]*)/(?P<model>{_WORD}(?:/{_WORD})*)")
 
 
@@ -85,11 +86,19 @@ def parse_model_name(text: str) -> ModelName:
 
 
 def is_registrable(name: str) -> bool:
-    """Whether models can be registered under this name."""
+    """Whether a registered model may have this name."""
     return bool(re.fullmatch(_WORD, name))
 
 
 def check_name(name: str) -> None:
     """Raises UsageError unless models can be registered under this name."""
-    if not is_registrable(name):
+    if not is_registrable(name) or "," in name:  # commands separate names by commas; older names may have them
         raise UsageError(repr(name), "cannot be a registered model's name", "letters, digits, '-' and '_' can")
+
+
+def check_alias(alias: str) -> None:
+    """Raises UsageError unless an alias of this name can be set."""
+    if not _NEW_ALIAS.fullmatch(alias):
+        raise UsageError(
+            repr(alias), "cannot be an alias", "letters, digits, '-' and '_' can, but not latest, v1, v2, ..."
+        )

@@ -11,7 +11,7 @@ import mlflow
 from mlflow.entities import LoggedModelOutput, LoggedModelStatus
 from mlflow.models import Model
 
-from registry.names import CHAMPION, AliasName, VersionName, check_name, parse_model_name
+from registry.names import CHAMPION, VersionName, check_alias, check_name, parse_model_name
 from registry.store.connection import if_missing
 from registry.store.mlflow_metadata import (
     SHORTLIST_TAG,
@@ -137,10 +137,9 @@ class MlflowStore(ModelReader):
         Raises RegistryError for a name or version that is not registered, UsageError for an invalid one.
         """
         parsed = parse_model_name(f"models:/{name}/{version}")
-        if not isinstance(parsed, VersionName) or not isinstance(
-            parse_model_name(f"models:/{name}@{alias}"), AliasName
-        ):
-            raise UsageError(f"{name} {version} {alias}", "no name, version and alias", "see interlinear models")
+        if not isinstance(parsed, VersionName):
+            raise UsageError(f"{name} {version}", "no name and version", "see interlinear models")
+        check_alias(alias)
         self._get_version(parsed)
         current = self._get_model(name).aliases.get(alias)
         return None if current is None else str(current)
@@ -160,9 +159,9 @@ class MlflowStore(ModelReader):
                 "look at that one, and promote again",
             )
         with self.errors():
+            self.client.set_registered_model_alias(name, alias, version)
             for key, value in promotion.tags(version).items():
                 self.client.set_model_version_tag(name, version, f"{alias}.{key}", value)
-            self.client.set_registered_model_alias(name, alias, version)
 
 
 @contextmanager

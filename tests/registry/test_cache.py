@@ -13,10 +13,11 @@ from pathlib import Path
 import pytest
 from werkzeug.serving import make_server
 
-from registry.bundle_folder import LocalBundle
+from registry.bundle_folder import LocalBundle, require_bundle
 from registry.cache import ModelCache
+from registry.lease import remove_unused
 from registry.names import AliasName, VersionName, parse_model_name
-from registry.store import MlflowStore
+from registry.store import MlflowStore, StoredModel
 from seq2seq.bundle import load
 from seq2seq.errors import RegistryError, UnknownModelError
 
@@ -168,6 +169,30 @@ def test_models_in_use_by_another_process_are_kept_until_it_ends(small_cache: Sm
     child.communicate()
     small_cache.download_and_record(2, room)
     assert small_cache.evicted == ["models:/de-en/1"]
+
+
+def test_a_model_that_another_process_downloads_in_the_meantime_is_used(small_cache: SmallCache):
+    class SlowStore(MlflowStore):
+        """A store whose download takes so long that another process completes its own of the same model."""
+
+        def download(self, stored: StoredModel, folder: Path) -> Path:
+            downloaded = super().download(stored, folder)
+            self.other = small_cache.cache().download(stored, MlflowStore(self.uri))
+            return downloaded
+
+    store = SlowStore(small_cache.store.uri)
+    lease = small_cache.cache().download(store.find(VersionName("de-en", "1")), store)
+    assert lease.folder == store.other.folder and load(require_bundle(lease.folder, "de-en"))
+    lease.release()
+    assert not remove_unused(store.other.folder)  # the files of the other process are still those in the cache
+    store.other.release()
+    assert remove_unused(lease.folder) and small_cache.kept() == 0
+
+
+def test_a_damaged_copy_is_downloaded_again(small_cache: SmallCache):
+    folder = small_cache.download_and_record(1).folder
+    (folder / "model.safetensors").write_bytes(b"damaged")
+    assert load(small_cache.download_and_record(1).folder)
 
 
 def test_a_killed_download_is_removed(small_cache: SmallCache):

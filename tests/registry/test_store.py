@@ -51,6 +51,32 @@ def test_the_first_version_becomes_champion_and_later_ones_by_promote(
             store.promote(name, version, alias)
 
 
+@pytest.mark.parametrize("alias", ["latest", "Latest", "v2", "V10", "best.one"])
+def test_an_alias_that_mlflow_does_not_take_is_refused_before_anything_is_recorded(
+    make_bundle: Callable[..., Path], store: MlflowStore, log: Callable[[Path], str], alias: str
+):
+    log(make_bundle())
+    before = store.client.get_model_version("de-en", "1").tags
+    for call in (store.alias_target, store.promote):
+        with pytest.raises(UsageError, match=f"'{alias}': cannot be an alias"):
+            call("de-en", "1", alias)
+    assert store.client.get_model_version("de-en", "1").tags == before
+
+
+def test_a_promotion_that_fails_leaves_no_record(
+    make_bundle: Callable[..., Path], store: MlflowStore, log: Callable[[Path], str], monkeypatch: pytest.MonkeyPatch
+):
+    def fail(*_: str) -> None:
+        raise MlflowException("the server has an error")
+
+    log(make_bundle("a", seed=1))
+    log(make_bundle("b", seed=2))
+    monkeypatch.setattr(store.client, "set_registered_model_alias", fail)
+    with pytest.raises(RegistryError, match="the server has an error"):
+        store.promote("de-en", "2")
+    assert not [tag for tag in store.client.get_model_version("de-en", "2").tags if tag.startswith("champion.")]
+
+
 def test_a_version_describes_itself(make_bundle: Callable[..., Path], store: MlflowStore, log: Callable[[Path], str]):
     run_id = log(make_bundle())
     (record,) = store.list_models()
@@ -160,7 +186,7 @@ def test_models_and_promote_at_the_command_line(
 def test_names_that_cannot_be_registered(store: MlflowStore, make_bundle: Callable[..., Path]):
     run_id = store.client.create_run(store.experiment("demo")).info.run_id
     logged = store.log_model(make_bundle(), run_id)
-    for name in ("a/b", "a:b", "..", "", "a@b"):
+    for name in ("a/b", "a:b", "..", "", "a@b", "a,b"):
         with pytest.raises(UsageError, match="cannot be a registered model's name"):
             store.register(logged, name)
     assert store.list_models() == []
@@ -225,9 +251,19 @@ def test_files_that_are_not_a_store(tmp_path: Path):
     with pytest.raises(RegistryError, match="there is no folder"):
         MlflowStore(f"sqlite:///{tmp_path}/missing/mlflow.db", create=True)
     assert not (tmp_path / "none.db").exists()
-    for uri in ("ftp://host/x", "mlflow.db", "http:///x"):
-        with pytest.raises(UsageError, match="not a tracking store's address"):
-            MlflowStore(uri)
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "ftp://host/x", "mlflow.db", "http:///x", "http://host:50000000", "http://host:5000x", "http://[::1",
+        "postgresql://user:secret@host:abc/db", "ftp://user:secret@host/x",
+    ],
+)  # fmt: skip
+def test_invalid_addresses_of_a_store(uri: str):
+    with pytest.raises(UsageError, match="not a tracking store's address") as raised:
+        MlflowStore(uri)
+    assert "secret" not in str(raised.value)
 
 
 def test_a_store_whose_creation_was_killed_is_created_again(tmp_path: Path):

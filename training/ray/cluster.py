@@ -88,9 +88,15 @@ def check_address(address: str) -> None:
     # Ray would try to reach a missing cluster for three minutes, and then end the process.
     if address == "auto":
         return
-    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    if address.startswith("ray://"):
+        raise UsageError(
+            address,
+            "is for Ray's client, and this runs on a node of the cluster only",
+            "call it there, with --address auto",
+        )
+    host, colon, port = address.rpartition(":")
     if not colon or not host or not port.isdigit():
-        raise UsageError(address, "is not a Ray cluster's address", "auto, HOST:PORT or ray://HOST:PORT")
+        raise UsageError(address, "is not a Ray cluster's address", "auto or HOST:PORT")
     try:
         socket.create_connection((host, int(port)), timeout=5).close()
     except (OSError, OverflowError) as error:

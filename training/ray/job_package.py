@@ -20,6 +20,7 @@ from training.data.dataset import Dataset, locate
 from training.data.dataset.description import read_description_file
 from training.data.uris import fingerprint
 from training.recipe import load_recipe, read_recipe_file
+from training.runs.job import check_recipe_fits
 from training.storage.storage import Storage
 
 MAX_BYTES = 10 << 20  # of the files that are uploaded with a job
@@ -69,11 +70,11 @@ def build_package(
     """Collect the files for a training job; with `texts`, also the text files of the data set's training splits.
 
     Text that is too large is uploaded to the storage, if there is one; the description then has its URIs. Raises,
-    before anything is sent, RecipeError and UnknownDataError for wrong names or contents, DataError for text that
-    cannot be packed, UsageError for a package that is too large.
+    before anything is sent, RecipeError and UnknownDataError for wrong names or contents, DataError for a data set that
+    the recipe does not fit and text that cannot be packed, UsageError for a package that is too large.
     """
     dataset = locate(data, data_root)
-    load_recipe(recipe, settings, dataset.defaults)
+    check_recipe_fits(load_recipe(recipe, settings, dataset.defaults), dataset)
     files: dict[str, bytes] = {}
     job_recipe, job_data = recipe, data
     if recipe.endswith((".yaml", ".yml")):
@@ -126,12 +127,25 @@ def store_texts(dataset: Dataset, files: Mapping[str, Path], storage: Storage) -
     content = json.dumps({path: fingerprint(local_path) for path, local_path in files.items()}, sort_keys=True)
     storage.check()
     name = f"text/{hashlib.sha256(content.encode()).hexdigest()[:16]}"
-    storage.put(name, files)
+    storage.put_once(name, files)
     uris = {path.removeprefix(f"{DATA}/"): storage.uri_of(f"{name}/{path}") for path in files}
+    described = training_description(dataset)
+    described["splits"] = _with_uris(described["splits"], uris)
+    return yaml.safe_dump(described, sort_keys=False, allow_unicode=True).encode()
+
+
+def training_description(dataset: Dataset) -> dict[str, Any]:
+    """The content of the data set's description, without other splits than those of a training, and without what
+    refers to them."""
     described = read_description_file(dataset.path)
-    splits = {split: described["splits"][split] for split in TRAINING_SPLITS}
-    text = yaml.safe_dump({**described, "splits": _with_uris(splits, uris)}, sort_keys=False, allow_unicode=True)
-    return text.encode()
+    fields = {field for split in TRAINING_SPLITS for field in dataset.splits[split]}
+    joined = described.get("joined", {})
+    return {
+        **described,
+        "languages": {field: code for field, code in described["languages"].items() if field in fields},
+        "splits": {split: described["splits"][split] for split in TRAINING_SPLITS},
+        "joined": {name: split for name, split in joined.items() if split["split"] in TRAINING_SPLITS},
+    }
 
 
 def _with_uris(content: Any, uris: Mapping[str, str]) -> Any:

@@ -46,6 +46,7 @@ REQUEST_TIMEOUT = 30.0  # seconds within which a cluster's head answers a reques
 CONNECT_TIMEOUT = 5.0  # seconds until a cluster counts as unreachable
 HEAD_AWAY_SECONDS = 60.0  # seconds that a head may be away while a job is followed
 RETRY_SECONDS = 2.0  # seconds between two attempts to reach it
+MAX_NODES = 10_000  # the most that Ray lists; its default is 100
 STOP_SECONDS = 120  # seconds that a stopped job has for saving
 
 METADATA_KEY = "interlinear"  # of the specification, in a job's metadata
@@ -181,7 +182,9 @@ class Cluster:
     def resources(self) -> Resources:
         """The total resources of the nodes that are alive."""
         with self.errors():
-            nodes = list_nodes(self.address, filters=[("state", "=", "ALIVE")], timeout=int(REQUEST_TIMEOUT))
+            nodes = list_nodes(
+                self.address, filters=[("state", "=", "ALIVE")], limit=MAX_NODES, timeout=int(REQUEST_TIMEOUT)
+            )
         return Resources(*(int(sum(node.resources_total.get(kind, 0) for node in nodes)) for kind in ("CPU", "GPU")))
 
     def jobs(self) -> list[Job]:
@@ -191,15 +194,23 @@ class Cluster:
         return sorted(jobs, key=lambda job: job.start_time or datetime.now(UTC))
 
     def newest(self, name: str) -> Job:
-        """The last attempt at a run, or the job with that id. Raises TrainingError where there is none."""
-        jobs = self.jobs()
-        matches = [job for job in jobs if job.id == name] or [job for job in jobs if job.name == name]
+        """The last attempt at a run; where there is no such run, the job with that id. Raises TrainingError where there
+        is none."""
+        jobs = self.jobs()  # the id of a run's first attempt is its name
+        matches = [job for job in jobs if job.name == name] or [job for job in jobs if job.id == name]
         if not matches:
             names = ", ".join(dict.fromkeys(job.name for job in reversed(jobs)))
             raise TrainingError(
                 name, f"{self.address} has no such job", f"there are {names}" if names else "it has none yet"
             )
         return matches[-1]
+
+    def by_id(self, job_id: str) -> Job:
+        """One of Interlinear's jobs, as it is now. Raises TrainingError where there is none."""
+        with self.errors():
+            job = parse_job(self.client.get_job_info(job_id))
+        assert job is not None
+        return job
 
     def submit(self, spec: JobSpec, files: Mapping[str, bytes], environment: Mapping[str, str]) -> Job:
         """Submit a job with these environment variables. Raises TrainingError where a job of that name has not
@@ -235,7 +246,7 @@ class Cluster:
                         spec.run, "a job of that name was submitted at this moment", "give another --run"
                     ) from None
                 raise
-        return self.newest(name)
+        return self.by_id(name)
 
     def resume(self, name: str) -> Job:
         """Submit a job again, resuming from its newest checkpoint. Raises TrainingError where it has not ended."""

@@ -59,12 +59,12 @@ class PausingProcess(SingleProcess):
 
 
 class TrialThread(threading.Thread):
-    """Trains a job and queues its events. After an epoch that is not the last it waits for the next `events` or
-    `stop`."""
+    """Trains a job, if this node sees its staged inputs, and queues its events. After an epoch that is not the last it
+    waits for the next `events` or `stop`."""
 
-    def __init__(self, job: TrainingJob, device: str) -> None:
+    def __init__(self, job: TrainingJob, staged: StagedInputs, device: str) -> None:
         super().__init__(daemon=True)
-        self.job, self.device = job, device
+        self.job, self.staged, self.device = job, staged, device
         self.group = PausingProcess(job.run.parent / STOP_FILE)
         self.queued: queue.Queue[WorkerEvent] = queue.Queue()
         self.reported = False  # whether the last event returned was an epoch
@@ -72,6 +72,7 @@ class TrialThread(threading.Thread):
 
     def run(self) -> None:
         try:
+            check_shared_disk(self.job, self.staged, ray.util.get_node_ip_address())  # type: ignore[no-untyped-call]
             with wait_for_lock(self.job.run):
                 outcome = trainer.train(self.job, self.group, [EpochFile(self.job.run), self], self.device)
             if outcome.signal:
@@ -142,9 +143,8 @@ class TrialActor(ray.tune.Trainable):
         job = jobs[config["trial"]]
         torch.set_num_threads(1)
         keep_freed_memory()
-        check_shared_disk(job, staged[config["trial"]], ray.util.get_node_ip_address())  # type: ignore[no-untyped-call]
         self.epochs, self.metric = job.recipe.training.epochs, job.recipe.training.score
-        self.thread = TrialThread(job, device)
+        self.thread = TrialThread(job, staged[config["trial"]], device)
         self.thread.start()
 
     def step(self) -> dict[str, Any]:

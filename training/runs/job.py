@@ -166,7 +166,7 @@ def prepare_job(
         train = prepared_data.record.splits["train"]
         begun = begun_recipe(plan.run) if plan.resume else None
         recipe, note = fit_to_data(plan.recipe, plan.stated, train.rows, train.tokens[TARGET] + train.rows, begun)
-        if note and not (begun and trains_alike(begun, plan.recipe)):  # else begun before settings were fitted
+        if note and not (begun and began_unfitted(begun, plan)):
             print(f"{plan.name}: {note}", file=sys.stderr, flush=True)
             plan = replace(plan, recipe=recipe)
         initial_model = (
@@ -202,9 +202,13 @@ def check_local_state(run: Path, now: TrainingProgress) -> None:
         check_same_run(run, checkpoints.read_progress(state), now)
 
 
-def trains_alike(before: Recipe, recipe: Recipe) -> bool:
-    """Whether two recipes differ in nothing that decides what an update does."""
-    return not recipe_differences(before.model_dump(mode="json"), recipe.model_dump(mode="json"))
+def began_unfitted(begun: Recipe, plan: TrainingPlan) -> bool:
+    """Whether a resumed run began before settings were fitted to small data: with the recipe as it is, but for what may
+    change in a run, the stated epochs and patience among it."""
+    fitted = [name for name in ("epochs", "patience") if f"training.{name}" not in plan.stated]
+    return not recipe_differences(begun.model_dump(mode="json"), plan.recipe.model_dump(mode="json")) and all(
+        getattr(begun.training, name) == getattr(plan.recipe.training, name) for name in fitted
+    )
 
 
 def create_job(
@@ -264,24 +268,26 @@ def fetch_initial_model(recipe: Recipe, prepared: PreparedData, tracking: str | 
 
 
 def choose_run_folder(runs: Path, name: str, resume: bool, stored_names: Sequence[str] = ()) -> Path:
-    """The newest run of that name to resume; else a new one: NAME, then NAME-2, NAME-3, ...
+    """The newest run of that name to resume; else a new one: NAME, then NAME-2, NAME-3, ... Where there is no NAME,
+    NAME-2 is a name of its own.
 
     `stored_names`: the names of the runs on the storage, which count like those in the folder.
     """
     check_run_name(name)
-    names = [*stored_names, *(path.name for path in runs.glob(f"{name}*") if path.is_dir())]
-    matches = [re.fullmatch(rf"{re.escape(name)}(?:-(\d+))?", known) for known in names]
-    numbers = {int(match[1] or 1) for match in matches if match}
-    newest = max(numbers, default=0)
-    if resume and not newest:
-        raise TrainingError(str(runs / name), "there is no run of that name to resume", "start it without --resume")
+    names = {*stored_names, *(path.name for path in runs.glob(f"{name}*") if path.is_dir())}
+    if name not in names:
+        if resume:
+            raise TrainingError(str(runs / name), "there is no run of that name to resume", "start it without --resume")
+        return runs / name
+    matches = [re.fullmatch(rf"{re.escape(name)}-([2-9]|[1-9]\d+)", known, re.ASCII) for known in names]
+    newest = max((int(match[1]) for match in matches if match), default=1)
     number = newest if resume else newest + 1
     return runs / (name if number == 1 else f"{name}-{number}")
 
 
 def check_run_name(name: str) -> None:
     """Raises UsageError for an invalid run name."""
-    if not re.fullmatch(r"[\w.@+-]+", name):
+    if not re.fullmatch(r"[\w.@+-]+", name) or not name.strip("."):
         raise UsageError("--run", f"'{name}' is no name for a run", "use letters, digits, '-', '_' and '.'")
 
 

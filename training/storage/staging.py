@@ -79,16 +79,15 @@ def stage_inputs(job: TrainingJob, storage: Storage) -> StagedInputs:
     """Upload the job's inputs, except those that are on the storage already."""
     data_fingerprint = prepared_fingerprint(job.prepared)
     prepared = f"prepared/{data_fingerprint[:16]}/{job.prepared.name}"
-    _put_once(storage, prepared, job.prepared)
+    storage.put_once(prepared, job.prepared)
     init_from = ""
     if job.init_from:
         init_from = f"given/{checksum(job.init_from / 'model.json')[:16]}"
-        _put_once(storage, init_from, job.init_from)
+        storage.put_once(init_from, job.init_from)
     networks = []
     for source, path in job.network_weights.items():
         name = f"given/{checksum(path)[:16]}"
-        if storage.manifest(name) is None:
-            storage.put(name, {path.name: path})
+        storage.put_once(name, {path.name: path})
         networks.append((source, f"{name}/{path.name}"))
     return StagedInputs(data_fingerprint, "", prepared, init_from, tuple(networks))
 
@@ -112,11 +111,6 @@ def fetch_inputs(job: TrainingJob, staged: StagedInputs, node: str, warn: Callab
     local_job.run.mkdir(parents=True, exist_ok=True)
     check_prepared_data(local_job, staged, node)
     return local_job
-
-
-def _put_once(storage: Storage, name: str, folder: Path) -> None:
-    if storage.manifest(name) is None:
-        storage.put(name, folder)
 
 
 def _fetch(storage: Storage, name: str, is_good: Callable[[Path], bool]) -> Path:

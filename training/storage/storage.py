@@ -4,7 +4,8 @@
 
 A folder's .manifest.json, with the size and SHA-256 of every file, is written after all files and removed before any: a
 folder with a manifest is complete, one without does not count. Failed operations are retried with a warning each, for a
-limited time, since a storage may be temporarily unavailable.
+limited time, since a storage may be temporarily unavailable. Every file appears when it is complete, so that several
+processes may upload the same content at once.
 """
 
 import errno
@@ -13,8 +14,8 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
@@ -26,6 +27,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from seq2seq.bundle.checksums import checksum
 from seq2seq.errors import CorruptedError, StorageError, UsageError
 from seq2seq.files import fsync
+from training.storage.local_file import LocalFile, local_errors
 
 MANIFEST = ".manifest.json"
 FORMAT = 1
@@ -39,6 +41,7 @@ SECRETS = {"access_key", "secret_key", "session_token"}
 DISK_FULL = {errno.ENOSPC, errno.EDQUOT}
 FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR}
 FORBIDDEN_BY_S3 = re.compile(r"ACCESS_DENIED|AccessDenied|HTTP status (401|403)|INVALID_ACCESS_KEY|SIGNATURE_DOES_NOT")
+NO_BUCKET = re.compile(r"NO_SUCH_BUCKET|^Bucket '.*' not found")
 
 T = TypeVar("T")
 
@@ -71,7 +74,10 @@ class Storage:
     def __init__(
         self, uri: str, warn: Callable[[str], None] = lambda message: None, retry_seconds: float | None = None
     ) -> None:
-        """`uri`: s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, file:///FOLDER or a folder's path. Raises UsageError."""
+        """`uri`: s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, file:///FOLDER or a folder's path. Raises UsageError.
+
+        Amazon is asked for the region of a bucket, without retries, where the URI does not have it; `self.uri` does.
+        """
         self.uri = check_uri(uri)
         self.warn = warn
         setting = os.environ.get("INTERLINEAR_STORAGE_PATIENCE", "")
@@ -81,8 +87,11 @@ class Storage:
             raise UsageError(
                 "INTERLINEAR_STORAGE_PATIENCE", f"'{setting}' is no number of seconds", "give one, or unset it"
             ) from None
-        self.fs, self.root = _connect(self.uri)
+        with self._without_retries():
+            self.fs, self.root = self._retry("connect", partial(_connect, self.uri), need_root=False)
         self.local = self.fs.type_name == "local"
+        if self.fs.type_name == "s3":
+            self.uri = _with_region(self.uri, self.fs.region)
 
     def uri_of(self, name: str) -> str:
         """The URI of a folder on the storage."""
@@ -91,31 +100,30 @@ class Storage:
 
     def check(self) -> None:
         """Check at once, without retries, whether files can be written, read and removed here."""
-        retry_seconds, self.retry_seconds = self.retry_seconds, 0.0
         name, content = f".check-{uuid4().hex}", b"written by interlinear to see whether it may"
-        try:
+        with self._without_retries():
             if self.local:
                 self._retry("make the folder", lambda: self.fs.create_dir(self.root), need_root=False)
             self.write(name, content)
             if self.read(name) != content:
                 raise StorageError(self.uri, "what was written is not what is read", "check the storage")
             self._retry("remove a file", lambda: self.fs.delete_file(self._path(name)))
-        finally:
-            self.retry_seconds = retry_seconds
 
     def put(self, name: str, files: Path | Mapping[str, Path]) -> None:
         """Upload a folder, or files by their names in the new folder. Replaces an existing folder unless it is
         identical."""
-        if isinstance(files, Path):
-            files = {path.relative_to(files).as_posix(): path for path in sorted(files.rglob("*")) if path.is_file()}
+        files = _files(files)
         manifest = self.manifest(name)
         if manifest and _matches(manifest, files):
             return
         self.remove(name)
-        entries = {}
-        for file, path in files.items():
-            entries[file] = self._retry(f"write {name}/{file}", partial(self._upload_file, path, f"{name}/{file}"))
-        self.write(f"{name}/{MANIFEST}", Manifest(files=entries).model_dump_json(indent=1).encode())
+        self._upload(name, files)
+
+    def put_once(self, name: str, files: Path | Mapping[str, Path]) -> None:
+        """Upload a folder whose name is the checksum of its content, unless it is there. Several processes may do so at
+        once: nothing is removed before."""
+        if self.manifest(name) is None:
+            self._upload(name, _files(files))
 
     def get(self, name: str, folder: Path) -> None:
         """Download a folder under a temporary name, and rename it when every file matches the manifest. A local folder
@@ -124,17 +132,18 @@ class Storage:
         manifest = self._require_manifest(name)
         if folder.is_dir() and _matches(manifest, {file: folder / file for file in manifest.files}):
             return
-        folder.parent.mkdir(parents=True, exist_ok=True)
         temporary = folder.with_name(f".{folder.name}-{uuid4().hex[:8]}")
-        try:
-            for file, entry in manifest.files.items():
-                self._fetch(name, file, entry, temporary / file)
-            if folder.is_dir():
-                shutil.rmtree(folder)
-            temporary.rename(folder)
-            fsync(folder.parent)
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
+        with local_errors(folder, "written"):
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                for file, entry in manifest.files.items():
+                    self._fetch(name, file, entry, temporary / file)
+                if folder.is_dir():
+                    shutil.rmtree(folder)
+                temporary.rename(folder)
+                fsync(folder.parent)
+            finally:
+                shutil.rmtree(temporary, ignore_errors=True)
 
     def get_file(self, name: str, file: str, path: Path) -> None:
         """Download one file of a folder, as `get` does."""
@@ -146,11 +155,13 @@ class Storage:
         if _matches(Manifest(files={file: entry}), {file: path}):
             return
         temporary = path.with_name(f".{path.name}-{uuid4().hex[:8]}")
-        try:
-            self._fetch(name, file, entry, temporary)
-            temporary.rename(path)
-        finally:
-            temporary.unlink(missing_ok=True)
+        with local_errors(path, "written"):
+            try:
+                self._fetch(name, file, entry, temporary)
+                temporary.rename(path)
+            finally:
+                with suppress(OSError):
+                    temporary.unlink()
 
     def remove(self, name: str) -> None:
         """Remove a folder, if it exists: its manifest first."""
@@ -205,9 +216,16 @@ class Storage:
                 raise CorruptedError(self.uri_of(name), f"its manifest names '{file}'", "do not use this folder")
         return manifest
 
+    def _upload(self, name: str, files: Mapping[str, Path]) -> None:
+        """Write the files of a folder, then its manifest."""
+        entries = {}
+        for file, path in files.items():
+            entries[file] = self._retry(f"write {name}/{file}", partial(self._upload_file, path, f"{name}/{file}"))
+        self.write(f"{name}/{MANIFEST}", Manifest(files=entries).model_dump_json(indent=1).encode())
+
     def _upload_file(self, path: Path, name: str) -> ManifestEntry:
         digest, size = hashlib.sha256(), 0
-        with path.open("rb") as file, self._open(name) as stream:
+        with LocalFile(path, "rb") as file, self._create(name) as stream:
             while block := file.read(BLOCK):
                 digest.update(block)
                 size += len(block)
@@ -215,21 +233,35 @@ class Storage:
         return ManifestEntry(size=size, sha256=digest.hexdigest())
 
     def _write(self, name: str, content: bytes) -> None:
-        # an object appears complete; a file grows while it is written
-        temporary = f"{name}.draft" if self.local else name
-        with self._open(temporary) as stream:
+        with self._create(name) as stream:
             stream.write(content)
-        if self.local:
-            self.fs.move(self._path(temporary), self._path(name))
 
-    def _open(self, name: str) -> Any:
-        """A stream to a file."""
+    @contextmanager
+    def _create(self, name: str) -> Iterator[Any]:
+        """A stream to a file that appears when it is complete: an object does so; a file on a disk, which grows while
+        it is written, gets its name then."""
+        path = written = self._path(name)
         try:
             if self.local:
-                self.fs.create_dir(str(PurePosixPath(self._path(name)).parent))
-            return self.fs.open_output_stream(self._path(name))
+                written = str(self._make_folder(PurePosixPath(name).parent) / f".{uuid4().hex}.draft")
+            with self.fs.open_output_stream(written) as stream:
+                yield stream
+            if self.local:
+                self.fs.move(written, path)
         except FileNotFoundError as error:  # the folder has disappeared; raised as an error that is retried
             raise OSError(errno.EIO, str(error)) from None
+        finally:
+            if written != path:  # a failed upload's
+                with suppress(OSError):
+                    self.fs.delete_file(written)
+
+    def _make_folder(self, name: PurePosixPath) -> Path:
+        """Create a folder on a disk, but not the storage's own: it is missing where the disk is not mounted."""
+        folder = Path(self.root)
+        for part in name.parts:
+            folder /= part
+            folder.mkdir(exist_ok=True)
+        return folder
 
     def _remove(self, name: str) -> None:
         for remove, path in (
@@ -261,16 +293,21 @@ class Storage:
 
     def _download_file(self, name: str, path: Path) -> ManifestEntry:
         digest, size = hashlib.sha256(), 0
-        with self.fs.open_input_stream(self._path(name)) as stream:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with path.open("wb") as file:
-                while block := stream.read(BLOCK):
-                    digest.update(block)
-                    size += len(block)
-                    file.write(block)
-                file.flush()
-                os.fsync(file.fileno())
+        with self.fs.open_input_stream(self._path(name)) as stream, LocalFile(path, "wb") as file:
+            while block := stream.read(BLOCK):
+                digest.update(block)
+                size += len(block)
+                file.write(block)
+            file.fsync()
         return ManifestEntry(size=size, sha256=digest.hexdigest())
+
+    @contextmanager
+    def _without_retries(self) -> Iterator[None]:
+        retry_seconds, self.retry_seconds = self.retry_seconds, 0.0
+        try:
+            yield
+        finally:
+            self.retry_seconds = retry_seconds
 
     def _retry(self, what: str, work: Callable[[], T], need_root: bool = True) -> T:
         """Call `work`, and retry on failure for `retry_seconds` seconds. FileNotFoundError is left to the caller."""
@@ -310,7 +347,7 @@ class Storage:
                 f"the storage does not let us in ({failed})",
                 "give this account the right to read, write and remove, its credentials in the environment",
             )
-        if "NO_SUCH_BUCKET" in str(error):
+        if NO_BUCKET.search(str(error)):
             raise StorageError(self.uri, f"there is no such bucket ({failed})", "create it, or correct the name")
 
 
@@ -348,11 +385,26 @@ def _connect(uri: str) -> tuple[Any, str]:
                 **options | {"region": fs.region},
                 connect_timeout=CONNECT_TIMEOUT, request_timeout=REQUEST_TIMEOUT, retry_strategy=attempts,
             )  # fmt: skip
-    except (ValueError, OSError) as error:
+    except ValueError as error:
         raise UsageError(uri, f"is not a storage's URI ({error_summary(error)})", "see docs/storage.md") from None
     if not root.strip("/"):
         raise UsageError(uri, "names no bucket or folder", "give s3://BUCKET/PREFIX, gs://... or a folder")
     return fs, root.rstrip("/")
+
+
+def _with_region(uri: str, region: str) -> str:
+    """The URI with the region of its bucket, for which pyarrow would ask Amazon each time that it connects."""
+    query = urlsplit(uri).query
+    if {"region", "endpoint_override"} & {key for key, _ in parse_qsl(query)}:
+        return uri
+    return f"{uri}{'&' if query else '?'}region={region}"
+
+
+def _files(files: Path | Mapping[str, Path]) -> Mapping[str, Path]:
+    """Files by their names in a folder; all of a folder's."""
+    if isinstance(files, Path):
+        return {path.relative_to(files).as_posix(): path for path in sorted(files.rglob("*")) if path.is_file()}
+    return files
 
 
 def _matches(manifest: Manifest, files: Mapping[str, Path]) -> bool:

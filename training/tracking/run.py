@@ -49,6 +49,7 @@ from training.tracking.figures import attention_figures, learning_curve_figure
 from training.tracking.metric_queue import MetricQueue, ScoredModel, SystemMetrics, retry_while_away, run_tags
 from training.tuning.record import EpochResult
 
+END_TAGS = {"error", "stopped"}  # tags with the reason why a training ended
 RETRY_SECONDS = 300.0  # seconds to wait for an unavailable store when the training has ended
 
 
@@ -126,8 +127,8 @@ class Tracker:
         write_atomically(plan.run / RUN_RECORD, f"{record.model_dump_json()}\n".encode())
         self.say(f"{plan.name} is recorded at {self.store.run_url(run.info.experiment_id, self.run_id)}")
         if not self.resumed:
+            self._mark_running()
             with self.store.errors():
-                self.store.client.update_run(self.run_id, status="RUNNING")
                 self.store.client.log_text(self.run_id, plan.recipe.as_yaml(), "recipe.yaml")
 
     def started(self, job: TrainingJob, start: StartReport) -> None:
@@ -138,8 +139,7 @@ class Tracker:
             self.open_run(job)
         if self.resumed:
             self.curves = read_curves(self.store, self.run_id)
-            with self.store.errors():
-                self.store.client.update_run(self.run_id, status="RUNNING")
+            self._mark_running()
         else:
             self._log_inputs(job, start)
         self.job = job
@@ -150,6 +150,13 @@ class Tracker:
         self.system_metrics = SystemMetrics(self.metrics_queue, resumed=self.resumed)
         self.metrics_queue.start()
         self.system_metrics.start()
+
+    def _mark_running(self) -> None:
+        """Set the run's status, and remove the reason why an earlier attempt ended."""
+        with self.store.errors():
+            for tag in END_TAGS & self.store.client.get_run(self.run_id).data.tags.keys():
+                self.store.client.delete_tag(self.run_id, tag)
+            self.store.client.update_run(self.run_id, status="RUNNING")
 
     def step(self, report: StepReport) -> None:
         values = {

@@ -10,11 +10,12 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import mlflow
 import psutil
@@ -25,7 +26,7 @@ from interlinear.cli import run as interlinear
 from interlinear.job_output import exit_code
 from seq2seq.bundle import read_card
 from tests.training.toy import SETTINGS, write_corpus
-from training.ray.jobs import Cluster, Job, JobSpec
+from training.ray.jobs import Cluster, Job, JobSpec, Resources
 
 ROOT = Path(__file__).parents[3]
 TOKEN = hashlib.sha256(b"a test's").hexdigest()
@@ -33,24 +34,32 @@ TINY = ("model.embedding=16", "model.hidden=16", "training.epochs=3", "training.
 
 
 @contextmanager
-def answering(status: int, content: str) -> Iterator[str]:
-    """A server that gives one answer to every request; yields its address."""
+def serving(answer: Callable[[str], str], status: int = 200) -> Iterator[str]:
+    """A server whose answer depends on the method and path of a request, such as `GET /api/version`; yields its
+    address."""
 
-    class Answer(BaseHTTPRequestHandler):
+    class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
             self.end_headers()
-            self.wfile.write(content.encode())
+            self.wfile.write(answer(f"{self.command} {self.path}").encode())
+
+        do_POST = do_GET
 
         def log_message(self, *words: object) -> None: ...
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Answer)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
         yield f"http://127.0.0.1:{server.server_port}"
     finally:
         server.shutdown()
+
+
+def answering(status: int, content: str) -> AbstractContextManager[str]:
+    """A server that gives one answer to every request."""
+    return serving(lambda _request: content, status)
 
 
 def free_port() -> int:
@@ -127,6 +136,63 @@ def test_invalid_arguments_are_found_before_contacting_the_cluster(
         address = ["--address", f"http://127.0.0.1:{free_port()}"]
         assert interlinear(["submit", "rnnsearch", "--data", "multi30k-de-en", *address, *words]) == 2, words
         assert sentence in capsys.readouterr().err
+
+
+class Dashboard:
+    """What a head's dashboard answers: jobs by id, with their run and state, oldest first, and 150 nodes."""
+
+    def __init__(self, jobs: Mapping[str, tuple[str, str]]) -> None:
+        self.requests: list[str] = []
+        self.jobs = [
+            {
+                "type": "SUBMISSION", "submission_id": one, "entrypoint": "", "status": state, "start_time": i + 1,
+                "metadata": {"interlinear": JobSpec(run=run, recipe="rnnsearch", data="demo").model_dump_json()},
+            }
+            for i, (one, (run, state)) in enumerate(jobs.items())
+        ]  # fmt: skip
+
+    def __call__(self, request: str) -> str:
+        self.requests.append(request)
+        if request.startswith("GET /api/v0/nodes?"):
+            node = {
+                "node_id": "0", "node_ip": "10.0.0.1", "node_name": "10.0.0.1", "is_head_node": False, "labels": {},
+                "state": "ALIVE", "state_message": None, "resources_total": {"CPU": 4.0, "GPU": 1.0},
+            }  # fmt: skip
+            limit = int(parse_qs(urlsplit(request).query)["limit"][0])
+            nodes = {"result": [node] * min(150, limit), "total": 150, "num_after_truncation": 150, "num_filtered": 150}
+            return json.dumps({"result": True, "msg": "", "data": {"result": nodes}})
+        answers: dict[str, object] = {
+            "GET /api/version": {"ray_version": "2.60.0", "version": "4"},
+            "GET /api/v0/cluster_metadata": {"data": {"pythonVersion": "3.12.1"}},
+            "GET /api/jobs/": self.jobs,
+        }
+        if request not in answers and request.endswith("/logs"):
+            return json.dumps({"logs": f"the log of {request.split('/')[-2]}\n"})
+        return json.dumps(answers.get(request, {"stopped": True}))
+
+
+@pytest.mark.parametrize(
+    ("name", "job"), [("first", "first.2"), ("second", "second"), ("second.2", "second.2.2"), ("third.2", "third.2")]
+)
+def test_a_runs_name_is_its_last_job_and_otherwise_a_jobs(
+    with_token: None, capsys: pytest.CaptureFixture[str], name: str, job: str
+):
+    dashboard = Dashboard({
+        "first": ("first", "STOPPED"), "first.2": ("first", "RUNNING"),
+        "second": ("second", "RUNNING"), "second.2": ("second.2", "STOPPED"), "second.2.2": ("second.2", "RUNNING"),
+        "third": ("third", "STOPPED"), "third.2": ("third", "RUNNING"), "third.3": ("third", "RUNNING"),
+    })  # fmt: skip
+    with serving(dashboard) as address:
+        assert interlinear(["jobs", "logs", name, "--address", address]) == 0
+        assert capsys.readouterr().out == f"the log of {job}\n"
+        assert interlinear(["jobs", "stop", name, "--address", address]) == 0
+        assert f"{job} is asked to save and to end" in capsys.readouterr().err
+        assert f"POST /api/jobs/{job}/stop" in dashboard.requests
+
+
+def test_the_resources_of_a_cluster_are_those_of_all_its_nodes(with_token: None):
+    with serving(Dashboard({})) as address:
+        assert Cluster(address).resources() == Resources(cpus=600, gpus=150)
 
 
 def test_the_exit_code_of_a_job(capsys: pytest.CaptureFixture[str]):

@@ -89,6 +89,7 @@ def test_usage_errors(store, dataset_of_nothing, capsys):
         (["2", "--metric", "bleu"], 2, "--metric: nothing is scored"),
         (["2", "--data-root", "."], 2, "--data-root: nothing is scored"),
         (["2", "--if-better-on", "no-such"], 2, "no-such"),
+        (["2", "--if-better-on", "no-such", "--alias", "latest"], 2, "'latest': cannot be an alias"),
         (["2", "--if-better-on", f"{dataset_of_nothing}:exam"], 1, "exam"),
         (["2", "--if-better-on", str(dataset_of_nothing), "--metric", "rouge"], 2, "one score decides"),
         (["2", "--if-better-on", str(dataset_of_nothing), "--metric", "aer"], 2, "cannot be computed here"),

@@ -105,7 +105,7 @@ def test_addresses_without_a_cluster_are_refused(tmp_path: Path):
         nobody = f"127.0.0.1:{closed.getsockname()[1]}"
     for address, error, sentence in (
         (nobody, TrainingError, f"{nobody}: no Ray cluster answers"),
-        (f"ray://{nobody}", TrainingError, "no Ray cluster answers"),
+        (f"ray://{nobody}", UsageError, "is for Ray's client"),
         ("nonsense", UsageError, "is not a Ray cluster's address"),
         ("http://host/", UsageError, "is not a Ray cluster's address"),
     ):

@@ -80,6 +80,34 @@ def test_large_text_goes_by_the_storage(folder: Path):
     assert build_package("rnnsearch", "toy.yaml", texts=True, storage=storage).texts  # small text needs no storage
 
 
+def test_a_description_of_stored_text_has_nothing_of_the_splits_that_stay_here(folder: Path):
+    lines = (folder / "train.source").read_text().splitlines()
+    (folder / "train.source").write_text("".join(f"{line} {'x' * 20_000}\n" for line in lines))
+    described = yaml.safe_load((folder / "toy.yaml").read_text())
+    described["languages"]["mt"] = "en"
+    described["splits"]["test"]["mt"] = "test.target"
+    long = {"over": 5, "up_to": 10, "seed": 1}
+    described["joined"] = {"test_joined": {"split": "test", **long}, "dev_joined": {"split": "dev", **long}}
+    (folder / "toy.yaml").write_text(yaml.safe_dump(described))
+    package = build_package("rnnsearch", "toy.yaml", texts=True, storage=Storage((folder / "storage").as_uri()))
+    package.write(folder / "there")
+    stored = open_dataset(str(folder / "there/data/toy.yaml"))
+    assert set(stored.languages) == {"source", "target"} and stored.has_split("dev_joined")
+    assert not stored.has_split("test") and not stored.has_split("test_joined")
+
+
+@pytest.mark.parametrize("texts", [False, True])
+def test_a_data_set_that_the_recipe_cannot_train_on_is_refused_before_anything_is_uploaded(folder: Path, texts: bool):
+    described = yaml.safe_load((folder / "toy.yaml").read_text())
+    del described["splits"]["dev"]
+    (folder / "toy.yaml").write_text(yaml.safe_dump(described))
+    (folder / "train.source").write_bytes(b"x" * 12_000_000)
+    storage = Storage((folder / "storage").as_uri())
+    with pytest.raises(DataError, match="the data set has no dev split"):
+        build_package("rnnsearch", "toy.yaml", texts=texts, storage=storage)
+    assert not (folder / "storage").exists()
+
+
 def test_refused_uploads(folder: Path):
     with pytest.raises(UsageError, match=r"toy.yaml: 12,\d+,\d+ bytes would go along .*\(data/train.source has 12,000"):
         (folder / "train.source").write_bytes(b"x" * 12_000_000)

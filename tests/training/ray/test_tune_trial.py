@@ -1,13 +1,19 @@
 """A trial waits after every epoch, stops there or within one, and goes on from its checkpoint."""
 
+import re
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from tests.training.toy import toy_job
 from training.events import EpochReport, Outcome, StartReport, TrainingJob
 from training.loop.checkpoints.checkpoint_manager import CheckpointManager
 from training.loop.trainer import train
-from training.ray.tune_trial import STOP_FILE, TrialThread
+from training.ray.tune_trial import EVENTS, STOP_FILE, TrialActor, TrialThread
 from training.ray.worker_events import WorkerEvent, WorkerFailed
+from training.storage.staging import write_token
 from training.tuning.epoch_file import EPOCH_FILE, read_epochs
 
 SHORT = ["training.epochs=3", "training.average=1", "model.dropout=0.1"]
@@ -15,6 +21,10 @@ SHORT = ["training.epochs=3", "training.average=1", "model.dropout=0.1"]
 
 def job_of(folder: Path, run: str) -> TrainingJob:
     return toy_job(folder, run, (folder / "runs" / run).is_dir(), SHORT)
+
+
+def thread_of(job: TrainingJob) -> TrialThread:
+    return TrialThread(job, write_token(job), "cpu")
 
 
 def next_epoch(thread: TrialThread) -> list[WorkerEvent]:
@@ -27,7 +37,7 @@ def next_epoch(thread: TrialThread) -> list[WorkerEvent]:
 
 def test_a_trial_that_was_stopped_goes_on_to_the_same_weights(tmp_path: Path) -> None:
     whole = train(job_of(tmp_path, "whole"))
-    thread = TrialThread(job_of(tmp_path, "trial"), "cpu")
+    thread = thread_of(job_of(tmp_path, "trial"))
     thread.start()
     first = next_epoch(thread)
     assert isinstance(first[0], StartReport) and isinstance(first[-1], EpochReport) and first[-1].epoch == 1
@@ -37,7 +47,7 @@ def test_a_trial_that_was_stopped_goes_on_to_the_same_weights(tmp_path: Path) ->
     assert newest and (newest.progress.epoch, newest.progress.position) == (2, 1)  # not more than an update further
     assert [result.epoch for result in read_epochs(run)] == [1]
 
-    thread = TrialThread(job_of(tmp_path, "trial"), "cpu")
+    thread = thread_of(job_of(tmp_path, "trial"))
     thread.start()
     events = [*next_epoch(thread), *next_epoch(thread), *next_epoch(thread)]
     assert [event.epoch for event in events if isinstance(event, EpochReport)] == [2, 3]
@@ -48,7 +58,7 @@ def test_a_trial_that_was_stopped_goes_on_to_the_same_weights(tmp_path: Path) ->
 
 
 def test_a_file_in_the_tunings_folder_makes_a_trial_save_and_end(tmp_path: Path) -> None:
-    thread = TrialThread(job_of(tmp_path, "trial"), "cpu")
+    thread = thread_of(job_of(tmp_path, "trial"))
     (tmp_path / "runs" / STOP_FILE).touch()
     thread.start()
     events = next_epoch(thread)
@@ -62,7 +72,7 @@ def test_an_error_is_an_event_and_not_a_lost_process(tmp_path: Path) -> None:
     state = job.run / "checkpoints/state-000000001"
     state.mkdir()
     (state / "progress.json").write_text("{}")
-    thread = TrialThread(job_of(tmp_path, "trial"), "cpu")
+    thread = thread_of(job_of(tmp_path, "trial"))
     thread.start()
     events = next_epoch(thread)
     assert isinstance(failed := events[-1], WorkerFailed) and "none of the 1 checkpoints can be read" in str(
@@ -70,8 +80,31 @@ def test_an_error_is_an_event_and_not_a_lost_process(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("lacking", ["run", "prepared"])
+def test_a_node_that_does_not_see_the_drivers_files_is_an_event_and_not_a_lost_process(
+    tmp_path: Path, lacking: str
+) -> None:
+    job = job_of(tmp_path, "trial")
+    staged = write_token(job)
+
+    class Actor(TrialActor):
+        """As on a node with another disk."""
+
+        def setup(self, config: dict[str, Any]) -> None:
+            there = replace(job, **{lacking: tmp_path / "elsewhere"})
+            super().setup(config, {"trial": there}, {"trial": staged}, "cpu")
+
+    actor = Actor({"trial": "trial"})
+    result = actor.train()
+    assert result["done"]
+    (failed,) = result[EVENTS]
+    assert isinstance(failed, WorkerFailed)
+    assert re.match(rf"node [\d.]+: it .*{tmp_path}/elsewhere", str(failed.error))
+    actor.cleanup()
+
+
 def test_a_line_that_a_kill_cut_off_is_left_out(tmp_path: Path) -> None:
-    thread = TrialThread(job_of(tmp_path, "trial"), "cpu")
+    thread = thread_of(job_of(tmp_path, "trial"))
     thread.start()
     next_epoch(thread)
     thread.stop()

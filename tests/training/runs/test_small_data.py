@@ -156,6 +156,20 @@ def test_a_run_on_small_data_resumes_for_more_epochs_with_the_settings_that_it_b
     assert more.training == first.training.model_copy(update={"epochs": resumed})
 
 
+@pytest.mark.parametrize("stated", [[], ["training.patience=7"]])
+def test_a_run_with_a_batch_and_warmup_of_its_own_resumes_with_the_epochs_and_patience_fitted_to_its_data(
+    tmp_path: Path, stated: list[str]
+):
+    write_corpus(tmp_path, pairs=220)
+    made = {"prepared": tmp_path / "prepared", "runs": tmp_path / "runs", "run": "small"}
+    settings = ["training.batch_tokens=1000", "training.warmup=20", *stated]
+    first, again = (
+        create_job("rnnsearch", str(tmp_path / "toy.yaml"), settings, resume=resume, **made).recipe  # type: ignore[arg-type]
+        for resume in (False, True)
+    )
+    assert first.training.epochs > 20 and again == first
+
+
 def test_a_resumed_run_has_other_settings_where_they_are_stated(tmp_path: Path):
     write_corpus(tmp_path, pairs=220)
     made = {"prepared": tmp_path / "prepared", "runs": tmp_path / "runs", "run": "small"}

@@ -101,7 +101,7 @@ def test_an_interrupted_upload_leaves_no_folder(tmp_path: Path) -> None:
     process.send_signal(signal.SIGKILL)
     process.wait()
     storage = Storage(str(tmp_path / "storage"))
-    there = set(read(tmp_path / "storage/one"))
+    there = {name for name in read(tmp_path / "storage/one") if not name.endswith(".draft")}
     assert there and there < set(tree), "it was killed too early or too late to tell"
     assert storage.manifest("one") is None
     with pytest.raises(CorruptedError, match="is not there, or was never whole"):
@@ -131,6 +131,46 @@ def test_a_missing_or_changed_file_is_named_and_no_local_copy_remains(tmp_path: 
         with pytest.raises(CorruptedError, match=sentence):
             storage.get("one", tmp_path / "got")
         assert {path.name for path in tmp_path.iterdir()} == {"storage", "given"}
+
+
+def test_two_commands_may_upload_the_same_data_at_once_though_one_of_them_fails(tmp_path: Path) -> None:
+    storage = Storage(str(tmp_path / "storage"))
+    storage.check()
+    tree = {f"shard-{number}.npy": bytes([number]) * 99 for number in range(4)}
+    given = write(tmp_path / "given", tree)
+    files = {name: given / name for name in tree}
+
+    class InTwoSteps(dict[str, Path]):
+        def items(self) -> Iterator[tuple[str, Path]]:  # type: ignore[override]
+            for number, item in enumerate(super().items()):
+                if number == 2:
+                    with pytest.raises(StorageError, match=r"lost: it cannot be read \(No such file or directory\)"):
+                        storage.put_once("one", {"shard-0.npy": files["shard-0.npy"], "shard-1.npy": tmp_path / "lost"})
+                yield item
+
+    storage.put_once("one", InTwoSteps(files))
+    storage.get("one", tmp_path / "got")
+    assert read(tmp_path / "got") == tree
+
+
+@pytest.mark.timeout(60)
+def test_a_file_that_another_command_uploads_again_stays_complete(tmp_path: Path) -> None:
+    storage = Storage(str(tmp_path / "storage"))
+    storage.check()
+    storage.write("one/a", b"12")
+    os.mkfifo(tmp_path / "slow")
+    upload = threading.Thread(target=storage.put_once, args=("one", {"a": tmp_path / "slow"}))
+    upload.start()
+    with (tmp_path / "slow").open("wb", buffering=0) as slow:
+        slow.write(b"1")
+        while (there := read(tmp_path / "storage/one")) == {"a": b"12"}:
+            time.sleep(0.01)
+        slow.write(b"2")
+    upload.join()
+    assert there["a"] == b"12"
+    storage.get("one", tmp_path / "got")
+    assert read(tmp_path / "got") == {"a": b"12"}
+    assert {path.name for path in (tmp_path / "storage/one").iterdir()} == {"a", MANIFEST}
 
 
 def test_a_storage_outage_is_waited_for(tmp_path: Path) -> None:
@@ -196,11 +236,80 @@ def test_a_full_or_read_only_disk_fails_with_a_message(tmp_path: Path) -> None:
         with pytest.raises(StorageError, match="the storage is full"):
             storage.put("one", write(tmp_path / "given", {"a": bytes(300_000)}))
         assert storage.manifest("one") is None
+        large = Storage(str(tmp_path / "large"))
+        large.check()
+        large.put("one", tmp_path / "given")
+        with pytest.raises(StorageError, match=rf"{small}/\S+/a: it cannot be written \(No space left on device\)"):
+            large.get("one", small / "got")
         subprocess.run(["mount", "-o", "remount,ro", str(small)], check=True)
         with pytest.raises(StorageError, match="does not let us in"):
             storage.check()
+        with pytest.raises(StorageError, match=rf"{small}/\S+: it cannot be written \(Read-only file system\)"):
+            large.get("one", small / "got")
     finally:
         subprocess.run(["umount", str(small)], check=True)
+
+
+def test_errors_of_this_machines_disk_name_its_path_and_are_not_retried(tmp_path: Path) -> None:
+    warnings: list[str] = []
+    storage = Storage(str(tmp_path / "storage"), warnings.append)
+    storage.check()
+    storage.put("one", write(tmp_path / "given", {"a": b"1"}))
+    (tmp_path / "file").touch()
+    below = tmp_path / "file" / "below"
+    with pytest.raises(StorageError, match=rf"{below}/\S+: it cannot be written \(Not a directory\)"):
+        storage.get_file("one", "a", below / "a")
+    with pytest.raises(StorageError, match=rf"{below}/got: it cannot be written \(Not a directory\)"):
+        storage.get("one", below / "got")
+    with pytest.raises(StorageError, match=rf"{below}: it cannot be read \(Not a directory\)"):
+        storage.put("two", {"a": below})
+    assert not warnings
+
+
+@pytest.fixture
+def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """Amazon's S3 with buckets in Frankfurt, of which pyarrow asks the region where a URI does not have it; the URIs
+    that it was asked for. Buckets named `away` cannot be reached."""
+    from pyarrow.fs import FileSystem, S3FileSystem
+
+    asked: list[str] = []
+
+    class FileSystemOfAws:
+        @staticmethod
+        def from_uri(uri: str) -> tuple[object, str]:
+            if "region=" in uri:
+                return FileSystem.from_uri(uri)
+            asked.append(uri)
+            if uri.startswith("s3://missing"):
+                raise OSError("Bucket 'missing' not found")
+            if uri.startswith("s3://away"):
+                raise OSError(
+                    "When resolving region for bucket 'away': AWS Error NETWORK_CONNECTION during HeadBucket operation:"
+                    " curlCode: 28, Timeout was reached"
+                )
+            return S3FileSystem(region="eu-central-1"), uri.removeprefix("s3://").partition("?")[0]
+
+    monkeypatch.setattr("pyarrow.fs.FileSystem", FileSystemOfAws)
+    return asked
+
+
+@pytest.mark.parametrize("options", ["", "?scheme=https"])
+def test_the_region_of_a_bucket_is_asked_for_once(aws: list[str], options: str) -> None:
+    storage = Storage(f"s3://bucket/x{options}")
+    assert len(aws) == 1
+    there = Storage(storage.uri)  # as the workers do
+    assert len(aws) == 1 and there.uri == storage.uri and there.fs.region == "eu-central-1"
+    assert storage.uri_of("runs/a") == f"s3://bucket/x/runs/a{options}{'&' if options else '?'}region=eu-central-1"
+
+
+@pytest.mark.parametrize(
+    ("bucket", "problem"), [("away", "the storage failed .*NETWORK_CONNECTION"), ("missing", "there is no such bucket")]
+)
+def test_a_bucket_that_does_not_answer_at_the_start_is_an_error_of_the_storage(
+    aws: list[str], bucket: str, problem: str
+) -> None:
+    with pytest.raises(StorageError, match=problem):
+        Storage(f"s3://{bucket}/x")
 
 
 @pytest.mark.parametrize(

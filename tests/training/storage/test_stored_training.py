@@ -20,7 +20,7 @@ import torch
 from torch import multiprocessing
 
 import seq2seq
-from seq2seq.errors import CorruptedError, StorageError, TrainingError
+from seq2seq.errors import CorruptedError, StorageError, TrainingError, UsageError
 from tests.s3 import S3Server, s3_server
 from tests.training.loop.test_trainer import RecordingObserver, StopAfterUpdates
 from tests.training.ray.test_driver import HookedObserver
@@ -230,6 +230,22 @@ def test_a_waiting_state_is_replaced_by_a_newer_one_but_weights_are_not(tmp_path
     assert [name for name in there if name.startswith("state-")] == ["state-5"]
     assert [name for name in there if name.startswith("epoch-")] == ["epoch-0005"]  # whose state is there
     assert not copies.is_pending(job.run / "checkpoints/state-5")
+
+
+@pytest.mark.timeout(60)
+def test_an_upload_thread_that_cannot_connect_ends_the_training_with_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = stored_job(tmp_path / "here", disk(tmp_path))
+    assert job.run_storage is not None
+    copies = CheckpointUploader(job.run_storage, job.name, job.run / "checkpoints", 9, print)
+    monkeypatch.setenv("INTERLINEAR_STORAGE_PATIENCE", "long")  # the thread connects later, and refuses this
+    (job.run / "checkpoints/state-1").mkdir(parents=True)
+    copies.upload_state(job.run / "checkpoints/state-1")
+    with pytest.raises(UsageError, match="'long' is no number of seconds"):
+        copies.wait(lambda: None)
+    with pytest.raises(UsageError, match="'long' is no number of seconds"):
+        copies.upload_state(job.run / "checkpoints/state-1")
 
 
 def leaver(rank: int, meeting: str, job: TrainingJob, answers: "multiprocessing.Queue[tuple[int, bool, bool]]") -> None:

@@ -322,6 +322,41 @@ def test_failed_trainings_are_recorded_as_failed(tmp_path: Path, uri: str):
     assert "is not finite" in run.data.tags["error"]
 
 
+def test_a_resumed_run_does_not_keep_the_failure_of_an_earlier_attempt(tmp_path: Path, uri: str):
+    def error() -> str | None:
+        (run,) = runs(uri)
+        return run.data.tags.get("error")
+
+    write_corpus(tmp_path)
+    (tmp_path / "runs" / "toy").mkdir(parents=True)  # failed preparation would remove a new folder
+    text = (tmp_path / "dev.source").read_text()
+    (tmp_path / "dev.source").write_text("too few lines\n")
+    settings = ("training.epochs=1",)
+    with pytest.raises(DataError), Tracker(uri, say=lambda _: None) as tracker:
+        toy_planned(tmp_path, tracker, resume=True, settings=settings)
+    assert "dev.source has 1 line" in (error() or "")
+    (tmp_path / "dev.source").write_text(text)
+    with pytest.raises(RuntimeError), Tracker(uri, say=lambda _: None) as tracker:
+        tracker.started(toy_planned(tmp_path, tracker, resume=True, settings=settings), START)
+        assert error() is None
+        raise RuntimeError("a bug")
+    assert error() == "a bug"
+    with Tracker(uri, say=lambda _: None) as tracker:
+        train(toy_planned(tmp_path, tracker, resume=True, settings=settings), None, [tracker])
+    (run,) = runs(uri)
+    assert run.info.status == "FINISHED" and error() is None
+
+
+def test_a_stopped_trial_that_goes_on_is_no_longer_marked_as_stopped(tmp_path: Path, uri: str):
+    with Tracker(uri, say=lambda _: None) as tracker:
+        tracker.started(toy_job(tmp_path), START)
+        tracker.stopped("by ASHA")
+    assert [run.data.tags.get("stopped") for run in runs(uri)] == ["by ASHA"]
+    with Tracker(uri, say=lambda _: None) as tracker:
+        tracker.started(toy_job(tmp_path, resume=True), START)
+    assert [run.data.tags.get("stopped") for run in runs(uri)] == [None]
+
+
 def test_ctrl_c_is_not_recorded_as_a_failure(tmp_path: Path, uri: str):
     with pytest.raises(KeyboardInterrupt), Tracker(uri) as tracker:
         tracker.started(toy_job(tmp_path), START)

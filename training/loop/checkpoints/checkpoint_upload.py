@@ -18,7 +18,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from seq2seq.errors import CorruptedError, InterlinearError, StorageError
+from seq2seq.errors import CorruptedError, StorageError
 from training.events import RunStorage
 from training.loop.checkpoints.retention import names_to_keep
 from training.loop.process_group import ProcessGroup
@@ -52,7 +52,7 @@ class CheckpointUploader:
         self.condition = threading.Condition()
         self.pending: list[Upload] = []
         self.current: Upload | None = None
-        self.failure: InterlinearError | None = None
+        self.failure: Exception | None = None
         self.thread: threading.Thread | None = None
 
     def upload_state(self, folder: Path) -> None:
@@ -139,24 +139,30 @@ class CheckpointUploader:
             return self.condition.wait_for(lambda: bool(self.failure) or not (self.pending or self.current), seconds)
 
     def _run(self) -> None:
-        storage = Storage(self.run.uri, self.warnings.put)
-        while not self.failure:
+        """Upload what is queued, until an upload fails."""
+        try:
+            storage = Storage(self.run.uri, self.warnings.put)
+            while True:
+                with self.condition:
+                    self.condition.wait_for(lambda: bool(self.pending))
+                    self.current = upload = self.pending.pop(0)
+                self._upload(storage, upload)
+                with self.condition:
+                    self.current = None
+                    self.condition.notify_all()
+        except Exception as error:  # also one that is a bug: `wait` raises it, and would else wait forever
             with self.condition:
-                self.condition.wait_for(lambda: bool(self.pending))
-                self.current = upload = self.pending.pop(0)
-            failure: InterlinearError | None = None
-            try:
-                self._check_owner(storage)
-                storage.put(upload.name, upload.files)
-                if upload.is_state:
-                    self._delete_old(storage)
-            except InterlinearError as error:
-                failure = error
-            except OSError as error:  # of this machine's disk
-                failure = StorageError(upload.name, f"it cannot be put ({error})", "go on with --resume")
-            with self.condition:
-                self.current, self.failure = None, failure
+                self.current, self.failure = None, error
                 self.condition.notify_all()
+
+    def _upload(self, storage: Storage, upload: Upload) -> None:
+        try:
+            self._check_owner(storage)
+            storage.put(upload.name, upload.files)
+            if upload.is_state:
+                self._delete_old(storage)
+        except OSError as error:  # of this machine's disk
+            raise StorageError(upload.name, f"it cannot be put ({error})", "go on with --resume") from error
 
     def _check_owner(self, storage: Storage) -> None:
         """Raises StorageError where another command has taken the run over: two writers would overwrite each other's
