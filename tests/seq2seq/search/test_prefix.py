@@ -132,7 +132,7 @@ def test_outputs_begin_with_their_prefix_whatever_else_is_in_the_table(
         check_begun(found, request(0, one).prefix)
         check_written(found, constraints)
         (alone,) = run(SlotTable(model, options.beam), [(ids, options, 0, prefix, constraints)])
-        ours, theirs = (settled(result, constraints) for result in (found, alone))
+        ours, theirs = settled(found, alone, constraints)
         assert [h.ids for h in ours] == [h.ids for h in theirs]
         assert [h.score for h in ours] == pytest.approx([h.score for h in theirs], abs=1e-9)
         rescored = -model.loss(collate({"source": [ids]}, [found.hypotheses[0].ids])).nats.item()
