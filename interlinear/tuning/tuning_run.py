@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from interlinear.console import say, status
 from interlinear.tuning.tuning_output import TuningProgress, report_interruption, report_tuning
-from seq2seq.errors import TrainingError, UsageError
+from seq2seq.errors import TrainingError
 
 if TYPE_CHECKING:
     from training.events import TrainingJob
@@ -99,10 +99,6 @@ def worker_group(request: "TuningRequest", config: TuningConfig) -> "WorkerGroup
     from training.ray.capacity import trials_at_once
     from training.tuning.planning import base_plan
 
-    if config.address and config.address.startswith("ray://"):
-        raise UsageError(
-            config.address, "Ray Tune runs on a node of the cluster only", "call it there, with --address auto"
-        )
     if config.address:
         from training.ray.cluster import check_address
 

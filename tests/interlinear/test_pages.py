@@ -1,4 +1,4 @@
-"""The pages name every option of a command, and every setting of the service."""
+"""The pages name every option of a command, and every setting of the service and reason of a refusal."""
 
 import re
 from collections.abc import Iterator
@@ -9,6 +9,7 @@ import pytest
 from typer.main import get_command
 
 from interlinear.cli import app
+from service.metrics import REASONS
 from service.settings import Settings
 
 ROOT = Path(__file__).parents[2]
@@ -38,6 +39,11 @@ def test_every_option_is_named_on_a_page() -> None:
 def test_every_setting_of_the_service_is_named_on_a_page() -> None:
     named = set(re.findall(r"`(?:INTERLINEAR_SERVE_|\.\.\._)?(\w+)`", PAGES))
     assert [name for name in Settings.model_fields if not {name, name.upper()} & named] == []
+
+
+def test_every_reason_of_a_refusal_is_named_on_a_page() -> None:
+    named = set(re.findall(r"`(\w+)`", (ROOT / "docs" / "security.md").read_text(encoding="utf-8")))
+    assert [reason for reason in REASONS if not reason.startswith("image_") and reason not in named] == []
 
 
 def test_lists_in_environment_variables_are_written_as_on_the_page(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -59,7 +59,7 @@ def check_shared_disk(job: TrainingJob, staged: StagedInputs, node: str) -> None
         raise TrainingError(
             f"node {node}",
             f"it does not see the run's folder {job.run}, where the driver writes",
-            "give --storage URI, a place that every node reaches, or have --runs and --prepared on a shared disk",
+            "have --runs and --prepared on a disk that all nodes share; `train` may have --storage URI instead",
         )
     check_prepared_data(job, staged, node)
 
@@ -71,7 +71,7 @@ def check_prepared_data(job: TrainingJob, staged: StagedInputs, node: str) -> No
         raise TrainingError(
             f"node {node}",
             f"it {problem if own_fingerprint else 'sees no prepared data'} in {job.prepared}",
-            "give --storage URI, or have --prepared on a disk that all nodes share",
+            "have --prepared on a disk that all nodes share; `train` may have --storage URI instead",
         )
 
 

@@ -38,7 +38,7 @@ def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
         (["--range", "model.droput={choice: [0.1]}"], "unknown key. Did you mean dropout?"),
         (["--range", "model.dropout={uniform: [0.3, 0.1]}"], "the range [0.3, 0.1] is inverted"),
         (["--space", "none.yaml"], "none.yaml: cannot be read: No such file or directory."),
-        (["--address", "ray://host:10001"], "Ray Tune runs on a node of the cluster only"),
+        (["--address", "ray://host:10001"], "runs on a node of the cluster only"),
         (["--resume"], "there is no tuning of that name to resume. Start it without --resume."),
         (["--epochs", "2", "--grace", "3"], "--grace: 3 is more than a trial's 2 epochs"),
         (["--no-tracking", "--experiment", "x"], "--no-tracking: the other options of MLflow have no effect"),
