@@ -311,9 +311,8 @@ def test_a_node_with_another_view_of_the_storage_is_named(tmp_path: Path) -> Non
     job = stored_job(tmp_path / "driver", None)
     delivery = write_token(job)
     check_shared_disk(job, delivery, "10.0.0.2")
-    with pytest.raises(
-        TrainingError, match=r"node 10\.0\.0\.2: it does not see the run's folder .* Give --storage URI"
-    ):
+    advice = "Have --runs and --prepared on a disk that all nodes share"
+    with pytest.raises(TrainingError, match=rf"node 10\.0\.0\.2: it does not see the run's folder .* {advice}"):
         check_shared_disk(replace(job, run=tmp_path / "elsewhere"), delivery, "10.0.0.2")
     record = job.prepared / "prepared.json"
     record.write_text(record.read_text() + " ")
