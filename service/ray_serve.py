@@ -50,6 +50,8 @@ class ServeDeployment(BaseModel):
     def _check_replicas(self) -> "ServeDeployment":
         if self.most < self.fewest:
             raise ValueError(f"at least {self.fewest} replicas and at most {self.most} is none")
+        if self.settings.suggestions and not self.settings.keys:  # each replica would make a store of its own
+            raise ValueError("settings.suggestions needs a store that all replicas share: name it in settings.keys")
         return self
 
     @property

@@ -152,6 +152,15 @@ def test_documents_are_translated_where_there_is_one_replica_at_most(most, files
     assert ServeDeployment(most=most).replica_settings.files is files
 
 
+def test_replicas_share_the_store_of_suggestions():
+    from service.ray_serve import ServeDeployment  # imports Ray
+
+    with pytest.raises(ValueError, match=r"settings\.suggestions needs a store that all replicas share"):
+        ServeDeployment(settings=Settings(suggestions=True, require_key=True))
+    shared = Settings(suggestions=True, keys="postgresql://keys")
+    assert ServeDeployment(settings=shared).replica_settings.suggestion_store == "postgresql://keys"
+
+
 def test_settings_do_not_depend_on_the_current_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
