@@ -20,6 +20,7 @@ from mlflow.exceptions import MlflowException
 
 import seq2seq
 from interlinear.cli import run as interlinear
+from registry.cache import LOCK
 from registry.names import parse_model_name
 from registry.resolve import fetch_bundle
 from registry.store import MlflowStore
@@ -330,7 +331,7 @@ def test_models_of_a_server_are_downloaded_once_and_verified(
         weights.write_bytes(b"half a file")
         assert fetch_bundle("models:/de-en/1", uri).folder == folder
         assert weights.read_bytes() == (bundle / "model.safetensors").read_bytes()
-        left = {path.name for path in folder.parents[2].iterdir()} - {".lock"}  # for which downloads wait
+        left = {path.name for path in folder.parents[2].iterdir()} - {LOCK}  # for which downloads wait
         assert left == {folder.parents[1].name}, "no incomplete download"
     with pytest.raises(RegistryError, match="does not answer"):
         fetch_bundle("models:/de-en/1", uri)
