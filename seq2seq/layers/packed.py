@@ -12,10 +12,13 @@ from weakref import WeakValueDictionary
 import torch
 from torch import Tensor, nn
 
+from seq2seq.devices import computes_bf16
 from seq2seq.layers.step_linear import StepLinear, product_dtype
 
 MIN_WEIGHTS = 2**17  # smaller matrices stay in a core's cache, where packing gains nothing
 ROWS = 32  # the number of rows that oneDNN lays weights out for; any number can be multiplied
+# Asked once: the compiler cannot trace the question. For bf16 oneDNN needs AVX-512.
+DTYPES = frozenset({torch.float32, torch.bfloat16} if computes_bf16(torch.device("cpu")) else {torch.float32})
 
 _products: "WeakValueDictionary[int, PackedProduct]" = WeakValueDictionary()  # by number, for `_packed_product`
 _numbers = itertools.count()
@@ -63,9 +66,7 @@ def _no_product() -> None:
 def packed_product(layer: "PackedLinear | PackedStepLinear", x: Tensor, bias: Tensor | None = None) -> Tensor | None:
     """W x + b with packed weights; None where they are not used."""
     weight = layer.weight
-    if torch.is_grad_enabled() or weight.device.type != "cpu" or not x.dtype == weight.dtype == product_dtype(weight):
-        return None
-    if weight.dtype not in (torch.float32, torch.bfloat16):
+    if torch.is_grad_enabled() or not can_pack(weight) or not x.dtype == weight.dtype == product_dtype(weight):
         return None
     if torch.compiler.is_compiling():
         known = layer.product
@@ -118,8 +119,13 @@ def make_products(model: nn.Module) -> None:
     """Pack the weights of the layers now. A step that is compiled before they are packed multiplies with plain weights,
     and would have to be compiled again."""
     for layer in model.modules():
-        if isinstance(layer, PackedLinear | PackedStepLinear) and layer.weight.device.type == "cpu":
+        if isinstance(layer, PackedLinear | PackedStepLinear) and can_pack(layer.weight):
             current_product(layer, layer.bias if isinstance(layer, PackedLinear) else None)
+
+
+def can_pack(weight: Tensor) -> bool:
+    """Whether there are packed products for a matrix of this precision, on this device."""
+    return weight.device.type == "cpu" and weight.dtype in DTYPES
 
 
 def has_packed_products() -> bool:

@@ -7,7 +7,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from seq2seq.layers.packed import PackedLinear, PackedStepLinear, has_packed_products, pack
+from seq2seq.layers import packed
+from seq2seq.layers.packed import PackedLinear, PackedStepLinear, has_packed_products, make_products, pack
 from seq2seq.layers.step_linear import StepLinear
 
 pytestmark = pytest.mark.skipif(not has_packed_products(), reason="this build of torch has no oneDNN")
@@ -35,9 +36,24 @@ def test_a_product_is_that_of_the_weights(dtype: torch.dtype, bound: float, rows
     layer, x = packed_layer(dtype, bias), torch.randn(*rows, INPUTS).to(dtype)
     with torch.inference_mode():
         found, expected = layer(x), exact(layer, x)
-    assert layer.product is not None
+    assert (layer.product is not None) == (dtype in packed.DTYPES)  # no bf16 on a processor without AVX-512
     assert found.dtype == dtype
     torch.testing.assert_close(found.double(), expected, rtol=bound, atol=bound)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_precision_that_the_processor_has_no_packed_products_for(
+    compiled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """oneDNN refuses to pack bf16 without AVX-512: `--precision bf16` must then multiply by plain weights."""
+    monkeypatch.setattr(packed, "DTYPES", frozenset({torch.float32}))
+    layer, x = packed_layer(torch.bfloat16), torch.randn(5, INPUTS).to(torch.bfloat16)
+    with torch.inference_mode():
+        if compiled:
+            make_products(layer)  # as before the first compiled step
+        found = layer(x)
+    assert layer.product is None
+    torch.testing.assert_close(found.double(), exact(layer, x), rtol=2e-2, atol=2e-2)
 
 
 def test_a_recurrent_map_is_packed_too() -> None:
