@@ -11,9 +11,9 @@ PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt
 
-# Two processes; the tests of one file run in one process, in the order of tests/conftest.py. More processes would run out
-# of memory before processors.
-PYTEST := $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
+# The tests of one file run in one process, in the order of tests/conftest.py. Three processes keep two cores busy, since
+# tests wait for browsers and for what they have started; they take 5 GiB. The slow tests wait for less, and need more.
+PYTEST := $(BIN)/python -m pytest --dist loadfile --no-loadscope-reorder --numprocesses
 
 .PHONY: help demo test check test-ci test-slow cluster-test stack-up stack-test stack-down clean
 
@@ -24,7 +24,7 @@ demo: .venv/.demo  ## end to end: corpus, training, registry, service, figure (8
 	@$(BIN)/interlinear demo
 
 test: check  ## check, then every test that is not slow
-	@$(PYTEST)
+	@$(PYTEST) 3
 
 check: .venv/.dev  ## ruff, mypy, import-linter
 	@$(BIN)/ruff check --quiet .
@@ -35,10 +35,10 @@ check: .venv/.dev  ## ruff, mypy, import-linter
 	@echo "ruff, ruff format, mypy, import-linter: no findings"
 
 test-ci: .venv/.dev  ## the slow tests that CI runs after these: faults of the service, Ray Serve, the wheel (10 minutes)
-	@$(PYTEST) -m ci
+	@$(PYTEST) 2 -m ci
 
 test-slow: .venv/.dev  ## the tests that take minutes: full trainings, soak, kills, the wheel in an empty environment
-	@$(PYTEST) -m "slow and not gpu" --timeout 3600
+	@$(PYTEST) 2 -m "slow and not gpu" --timeout 3600
 
 cluster-test: .venv/.dev  ## failures of workers, nodes, heads and networks, on hosts in network namespaces (as root)
 	@$(BIN)/python -m pytest -m cluster --timeout 3600

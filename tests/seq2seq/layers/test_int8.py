@@ -15,7 +15,7 @@ from seq2seq.layers.int8 import Int8Linear, Int8Product, Int8StepLinear, availab
 from seq2seq.layers.step_linear import StepLinear
 from seq2seq.model.model import Model
 from seq2seq.search import SearchOptions, SearchRequest, SearchResult, SlotTable
-from tests.seq2seq.model.test_precision import RECIPES, small
+from tests.seq2seq.model.test_precision import each_recipe, small
 
 
 @pytest.mark.parametrize("kernel", available_kernels())
@@ -70,7 +70,7 @@ def search(model: Model, inputs: Batch, rows: int) -> list[SearchResult]:
     return [found[row] for row in range(rows)]
 
 
-@pytest.mark.parametrize("recipe", RECIPES)
+@each_recipe()
 def test_every_recipe_searches_in_int8(recipe: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(int8, "MIN_FEATURES", 1)
     model, batch = small(recipe)

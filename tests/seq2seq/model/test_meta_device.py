@@ -8,7 +8,6 @@ an operation has inputs on two devices.
 from collections.abc import Sequence
 from dataclasses import replace
 
-import pytest
 import torch
 
 from seq2seq.attention_reading import POSTERIOR, READINGS
@@ -16,7 +15,7 @@ from seq2seq.batch import Batch, CandidateInput
 from seq2seq.model.ensemble import Ensemble, Predictor
 from seq2seq.model.model import Model
 from seq2seq.search import SearchOptions, SearchRequest, SlotTable
-from tests.seq2seq.model.test_precision import RECIPES, small
+from tests.seq2seq.model.test_precision import each_recipe, small
 
 
 def on_meta(recipe: str) -> tuple[Model, Batch]:
@@ -45,19 +44,19 @@ def search_on_meta(model: Predictor, batch: Batch, candidates: Sequence[list[int
     assert table.active == 3
 
 
-@pytest.mark.parametrize("recipe", RECIPES)
+@each_recipe()
 def test_a_search_step_reads_nothing_from_the_device(recipe: str) -> None:
     model, batch = on_meta(recipe)
     search_on_meta(model.eval(), batch)
 
 
-@pytest.mark.parametrize("recipe", RECIPES)
+@each_recipe()
 def test_an_ensemble_reads_nothing_from_the_device(recipe: str) -> None:
     (first, batch), (second, _) = on_meta(recipe), on_meta(recipe)
     search_on_meta(Ensemble([first, second]).eval(), batch)
 
 
-@pytest.mark.parametrize("recipe", RECIPES)
+@each_recipe()
 def test_a_search_among_candidates_reads_nothing_from_the_device(recipe: str) -> None:
     (first, batch), (second, _) = on_meta(recipe), on_meta(recipe)
     words = [[0, 1, 2, 3, 5], [0, 1, 2, 3, 4, 5, 6, 7, 8]]  # the second part is wider than what is there
@@ -65,7 +64,7 @@ def test_a_search_among_candidates_reads_nothing_from_the_device(recipe: str) ->
     search_on_meta(Ensemble([first, second]).eval(), batch, words)
 
 
-@pytest.mark.parametrize("recipe", RECIPES)
+@each_recipe()
 def test_attention_to_a_given_output_reads_nothing_from_the_device(recipe: str) -> None:
     model, batch = on_meta(recipe)
     on_device = batch.to("meta")

@@ -19,7 +19,7 @@ from seq2seq.shortlist import Shortlist
 from seq2seq.shortlist.shortlist import WordLists
 from seq2seq.text import END, SPECIAL
 from tests.seq2seq.model.test_ensemble import MIXED
-from tests.seq2seq.model.test_precision import RECIPES, small
+from tests.seq2seq.model.test_precision import each_recipe, small
 from tests.seq2seq.search.test_search import OPTIONS, SENTENCE, compare_with_forced, run, watched
 from tests.seq2seq.systems import ALL, model_of
 
@@ -173,7 +173,7 @@ def search(model: Model, batch: Batch) -> list[SearchResult]:
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16", "int8"])
-@pytest.mark.parametrize("recipe", RECIPES)
+@each_recipe()
 def test_every_recipe_searches_among_candidates(recipe: str, precision: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(int8, "MIN_FEATURES", 1)
     model, batch = small(recipe)

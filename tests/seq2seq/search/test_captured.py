@@ -29,7 +29,7 @@ from seq2seq.search.captured import CapturedStep, round_up_rows
 from seq2seq.search.state import SlotState
 from seq2seq.search.step import SearchStep, StepResult, search_step
 from seq2seq.text import END, TextConfig, Tokenizer
-from tests.seq2seq.model.test_precision import RECIPES, small
+from tests.seq2seq.model.test_precision import each_recipe, small
 from tests.seq2seq.search.test_compiled import assert_same, run, sentences, sources_of
 from tests.seq2seq.systems import model_of
 from training.data.dataset import open_dataset, read_lines
@@ -59,7 +59,7 @@ class Recomputed:
         return result, replay
 
 
-@pytest.mark.parametrize("recipe", RECIPES)
+@each_recipe()
 def test_every_recipe(recipe: str) -> None:
     model, batch = small(recipe)
     batches = [sources_of(batch)] * 4
@@ -156,7 +156,7 @@ def test_numbers_of_rows() -> None:
     assert [round_up_rows(n) for n in (1, 8, 9, 16, 17, 32, 33, 64, 65)] == [8, 8, 16, 16, 32, 32, 64, 64, 128]
 
 
-@pytest.mark.parametrize("recipe", RECIPES)
+@each_recipe()
 def test_the_tensors_of_a_graph_need_no_host(recipe: str) -> None:
     """On the meta device, which raises where the host would read a value."""
     model, batch = small(recipe)

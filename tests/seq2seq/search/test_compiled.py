@@ -24,11 +24,16 @@ from seq2seq.search import SearchOptions, SearchRequest, SearchResult, SlotTable
 from seq2seq.search.captured import CapturedStep, fast_step
 from seq2seq.search.compiled import CompiledStep, compiling, resolve_compile
 from seq2seq.search.step import SearchStep, search_step
-from tests.seq2seq.model.test_precision import RECIPES, small
+from tests.seq2seq.model.test_precision import RECIPES, each_recipe, small
 from tests.seq2seq.systems import model_of
 
 Value = TypeVar("Value", bound=Mapped)
 
+# With every kind of attention, cell and combination of sources.
+STEPS = (
+    "contextual_gates", "coverage_linguistic", "coverage_neural", "interactive_attention", "luong", "multimodal_flat",
+    "postedit_hierarchical", "uam",
+)  # fmt: skip
 CAPTURE = "eager"  # the whole step is captured as for a compiler, and its operators run as they are
 
 
@@ -95,7 +100,7 @@ def test_a_search_among_candidates_is_captured_whole(precision: str, monkeypatch
     assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 1
 
 
-@pytest.mark.parametrize("recipe", [recipe for recipe in RECIPES if "/" not in recipe])
+@each_recipe([recipe for recipe in RECIPES if "/" not in recipe], quick=STEPS)
 def test_every_recipe_is_captured_whole(recipe: str) -> None:
     """No value is read on the host, and nothing is left to the interpreter."""
     model, batch = small(recipe)

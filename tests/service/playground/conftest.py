@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from tests.service.playground.pages import Open
 
 
-@pytest.fixture(params=[1280, 390])
+@pytest.fixture(params=[pytest.param(1280, marks=pytest.mark.slow), 390])  # a phone has less room
 def opened(browser: "Browser", request: pytest.FixtureRequest) -> Iterator["Open"]:
     """Opens a service's page at one of the two widths. At the end of a test nothing may overflow the page, and no
     script may have failed."""

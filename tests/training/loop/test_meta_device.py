@@ -16,7 +16,7 @@ from seq2seq.minimum_risk.sampling import sample_step
 from seq2seq.model.decoder import repeat
 from seq2seq.model.model import Model
 from seq2seq.text import BEGIN
-from tests.seq2seq.model.test_precision import RECIPES, TARGETS, small
+from tests.seq2seq.model.test_precision import RECIPES, TARGETS, each_recipe, small
 from tests.training.loop.updates import with_guide
 from training.loop.objective import Objective
 from training.loop.process_group import SingleProcess
@@ -41,7 +41,7 @@ def settings_of(recipe: str) -> TrainingSettings:
     return load_recipe(recipe).training.model_copy(update={"precision": "fp32"})
 
 
-@pytest.mark.parametrize("recipe", RECIPES)
+@each_recipe()
 def test_an_update_reads_nothing_from_the_device(recipe: str) -> None:
     """The step that the training loop takes: two parts, loss, backward, sum over workers, clipping and optimizer."""
     model, batch = small(recipe)
@@ -55,7 +55,7 @@ def test_an_update_reads_nothing_from_the_device(recipe: str) -> None:
     assert len(moments) == 2 * len(step.parameters) and all(tensor.device == META for tensor in moments)
 
 
-@pytest.mark.parametrize("recipe", [recipe for recipe in RECIPES if not load_recipe(recipe).images])
+@each_recipe([recipe for recipe in RECIPES if not load_recipe(recipe).images])
 def test_a_guided_update_reads_nothing_from_the_device(recipe: str) -> None:
     """Also as it is for a CUDA graph, with lengths on the device alone."""
     model, batch = small(recipe)
@@ -91,7 +91,8 @@ def test_what_would_stop_a_gpu_raises_here(monkeypatch: pytest.MonkeyPatch) -> N
             step.run([batch], normalizer=5, rate=0.1, updates_done=0)
 
 
-@pytest.mark.parametrize(("recipe", "metric"), [*((recipe, "bleu") for recipe in RECIPES), ("rnnsearch", "rouge-l")])
+@pytest.mark.parametrize("metric", ["bleu", "rouge-l"])
+@each_recipe(quick=("rnnsearch", "paper/contextual_gates_2", "multimodal_flat", "postedit_hierarchical", "uam"))
 def test_the_expected_risk_reads_nothing_from_the_device(recipe: str, metric: Literal["bleu", "rouge-l"]) -> None:
     """Minimum risk training's loss over given candidates; they are made and compared on the host."""
     model, batch = small(recipe)
@@ -103,7 +104,7 @@ def test_the_expected_risk_reads_nothing_from_the_device(recipe: str, metric: Li
     assert loss.objective.device == loss.nats.device == META
 
 
-@pytest.mark.parametrize("recipe", RECIPES)
+@each_recipe()
 def test_a_step_of_sampling_reads_nothing_from_the_device(recipe: str) -> None:
     model, batch = small(recipe)
     model = model.to(META).eval()
