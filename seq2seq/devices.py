@@ -30,7 +30,8 @@ def check_device(device: str) -> None:
 
 
 def computes_bf16(device: torch.device) -> bool:
-    """Whether a device can run recurrent layers in bf16. oneDNN, which runs them on a CPU, needs AVX-512 for it."""
+    """Whether a device can run recurrent layers, and products with packed weights, in bf16. oneDNN, which computes both
+    on a CPU, needs AVX-512 for it."""
     if device.type != "cpu" or not torch.backends.mkldnn.is_available():
         return True
     return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())

@@ -17,7 +17,7 @@ from seq2seq.layers.step_linear import StepLinear, product_dtype
 
 MIN_WEIGHTS = 2**17  # smaller matrices stay in a core's cache, where packing gains nothing
 ROWS = 32  # the number of rows that oneDNN lays weights out for; any number can be multiplied
-# Asked once: the compiler cannot trace the question. For bf16 oneDNN needs AVX-512.
+# Asked once: the compiler cannot trace the question.
 DTYPES = frozenset({torch.float32, torch.bfloat16} if computes_bf16(torch.device("cpu")) else {torch.float32})
 
 _products: "WeakValueDictionary[int, PackedProduct]" = WeakValueDictionary()  # by number, for `_packed_product`

@@ -41,16 +41,12 @@ def test_a_product_is_that_of_the_weights(dtype: torch.dtype, bound: float, rows
     torch.testing.assert_close(found.double(), expected, rtol=bound, atol=bound)
 
 
-@pytest.mark.parametrize("compiled", [False, True])
-def test_a_precision_that_the_processor_has_no_packed_products_for(
-    compiled: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_precision_that_the_processor_has_no_packed_products_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """oneDNN refuses to pack bf16 without AVX-512: `--precision bf16` must then multiply by plain weights."""
     monkeypatch.setattr(packed, "DTYPES", frozenset({torch.float32}))
     layer, x = packed_layer(torch.bfloat16), torch.randn(5, INPUTS).to(torch.bfloat16)
     with torch.inference_mode():
-        if compiled:
-            make_products(layer)  # as before the first compiled step
+        make_products(layer)  # as before the first compiled step
         found = layer(x)
     assert layer.product is None
     torch.testing.assert_close(found.double(), exact(layer, x), rtol=2e-2, atol=2e-2)

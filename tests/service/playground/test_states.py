@@ -1,4 +1,5 @@
-"""Every state of the playground in a real browser, on a desktop (1280 pixels) and on a phone (390 pixels, touch)."""
+"""Every state of the playground in a real browser, on a desktop (1280 pixels, slow tests) and on a phone (390
+pixels, touch)."""
 
 import re
 import time
