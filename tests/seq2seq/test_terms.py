@@ -40,7 +40,8 @@ def generator(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
 
 def translate(generator: SequenceGenerator, *requests: Request) -> list[GenerationResult]:
     results = list(generator.generate(requests))
-    assert all(isinstance(result, GenerationResult) for result in results), results
+    assert len(results) == len(requests)
+    assert all(isinstance(result, GenerationResult) and result.candidates for result in results), results
     return results  # type: ignore[return-value]
 
 
@@ -123,6 +124,7 @@ def test_partial_outputs_are_a_beginning_of_the_text(generator: SequenceGenerato
         prefixes += generator.prefixes(["one"]).values()
         finished = generator.step()
     ((_, result),) = finished
+    assert len(prefixes) > 3
     assert all(result.candidates[0].text.startswith(tokenizer.decode(ids, raw=True)) for ids in prefixes)
 
 

@@ -224,7 +224,7 @@ def test_a_pair_with_an_empty_side_has_no_links():
 
 def test_a_long_sentence_beside_a_short_one_gives_numbers():
     pairs: list[WordPair] = [(["a"], ["b"] * 300), (["a"] * 300, ["b"]), (["a"], ["b"])]
-    for found in WordAligner.learn(pairs)[1]:
+    for _, found in zip(pairs, WordAligner.learn(pairs)[1], strict=True):
         assert found is not None
         assert np.isfinite(found.forward_JI).all() and np.isfinite(found.backward_JI).all()
         assert found.forward_JI.sum(1).max() < 1.001 and found.backward_JI.sum(0).max() < 1.001

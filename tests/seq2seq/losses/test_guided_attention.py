@@ -12,7 +12,7 @@ from seq2seq.config import ModelConfig, TextVocabulary
 from seq2seq.losses.guided_attention import guided_attention_loss
 from seq2seq.minimum_risk.minimum_risk import RiskOptions, minimum_risk_loss
 from seq2seq.model.model import Model, build
-from tests.seq2seq.systems import ALL, model_of
+from tests.seq2seq.systems import every_system, model_of
 from training.recipe import load_recipe
 
 SOURCES, TARGETS = [[4, 5, 6, 7], [8, 4]], [[5, 6, 7], [8, 5, 4, 6]]
@@ -51,7 +51,7 @@ def read_kinds(model: Model, batch: Batch, source: str = "source") -> list[np.nd
     return [found[kind][:, 0].numpy() for kind in ("attention", "gated") if kind in found]
 
 
-@pytest.mark.parametrize("system", ALL)
+@every_system
 def test_the_loss_is_the_papers(system: str) -> None:
     """For every order of a step, with coverage, memory update, gates and UAM; it is added to the loss by its weight."""
     model, batch = model_of(system), batch_of()

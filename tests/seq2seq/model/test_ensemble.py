@@ -20,7 +20,7 @@ from seq2seq.model.model import build
 from seq2seq.search import SearchOptions, SlotTable
 from seq2seq.text import BEGIN, END, TextConfig, Tokenizer
 from tests.seq2seq.search.test_search import OPTIONS, SENTENCE, compare_with_forced, run, watched
-from tests.seq2seq.systems import ALL, model_of
+from tests.seq2seq.systems import every_system, model_of
 
 MIXED = ("rnnsearch", "contextual_gates", "interactive_attention", "coverage_neural", "uam")
 
@@ -29,7 +29,7 @@ def ensemble(*systems: str) -> Ensemble:
     return Ensemble([model_of(system) for system in systems]).eval()
 
 
-@pytest.mark.parametrize("system", ALL)
+@every_system
 @pytest.mark.parametrize("copies", [1, 2])
 @watched
 @settings(max_examples=1)

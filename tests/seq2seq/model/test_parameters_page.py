@@ -11,7 +11,7 @@ import torch
 from seq2seq.batch import ImageInput, collate
 from seq2seq.config import ImageGrid, ImageNetwork, ModelConfig, TextVocabulary
 from seq2seq.model.model import Model, build
-from tests.seq2seq.systems import ALL, model_of
+from tests.seq2seq.systems import every_system, model_of
 
 PAGE = (Path(__file__).parents[3] / "docs" / "parameters.md").read_text(encoding="utf-8")
 WORDS = TextVocabulary(vocabulary=9)
@@ -60,7 +60,7 @@ def is_named(parameter: str) -> bool:
     return names().fullmatch(parameter) is not None
 
 
-@pytest.mark.parametrize("system", ALL)
+@every_system
 def test_every_parameter_of_a_system_is_on_the_page(system: str) -> None:
     assert [name for name, _ in model_of(system).named_parameters() if not is_named(name)] == []
 

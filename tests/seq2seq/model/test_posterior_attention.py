@@ -12,7 +12,7 @@ from seq2seq.model import posterior_attention
 from seq2seq.model.ensemble import Ensemble
 from seq2seq.model.model import Model
 from seq2seq.text import BEGIN, END
-from tests.seq2seq.systems import ALL, model_of
+from tests.seq2seq.systems import ALL, every_system, model_of
 
 SOURCES, TARGETS = [[5, 6, 7, 8], [4, 6]], [[6, 8], [7, 5, 4]]
 
@@ -33,7 +33,7 @@ def only(memory: Memory, position: int) -> Memory:
     return replace(memory, views=views)
 
 
-@pytest.mark.parametrize("system", ALL)
+@every_system
 def test_it_is_bayes_rule_over_the_attended_position(system: str):
     """P(j | y_l) = a_lj P(y_l | j) / sum_k a_lk P(y_l | k) (Shankar and Sarawagi 2019), step by step."""
     model = model_of(system)
@@ -54,7 +54,7 @@ def test_it_is_bayes_rule_over_the_attended_position(system: str):
         before = word
 
 
-@pytest.mark.parametrize("system", ALL)
+@every_system
 def test_a_batch_has_the_posteriors_of_its_sentences(system: str):
     model = model_of(system)
     together = posterior(model, collate({"source": SOURCES}, TARGETS, multiple=4))

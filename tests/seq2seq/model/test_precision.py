@@ -20,16 +20,16 @@ from seq2seq.layers.step_linear import StepInputs, UnrolledInputs
 from seq2seq.model.model import Model, build
 from seq2seq.search import SearchOptions, SearchRequest, SlotTable
 from seq2seq.text import BEGIN
-from tests.seq2seq.systems import ALL, model_of
+from tests.seq2seq.systems import every_system, model_of, slow_but
 from training.recipe import load_recipe
 
 SOURCES, TARGETS = [[5, 6, 7], [8]], [[6, 7], [5]]
 RECIPES = [str(path.relative_to("recipes").with_suffix("")) for path in sorted(Path("recipes").rglob("*.yaml"))]
-# Of the papers' recipes those with what the others do not have: two layers, dropout of outputs only, first weights.
-QUICK = [
-    *(recipe for recipe in RECIPES if "/" not in recipe),
-    "paper/contextual_gates_2", "paper/rnnsearch_star", "paper/uam",
-]  # fmt: skip
+# Each order of a step and each extension once, two layers, several texts, an image: what `make test` has.
+QUICK = (
+    "contextual_gates", "interactive_attention", "coverage_neural", "coverage_linguistic", "uam",
+    "rnnsearch_low_resource", "multimodal_flat", "postedit_hierarchical", "paper/contextual_gates_2",
+)  # fmt: skip
 # The precision of each tensor of a decoder's state, by the first part of its name. Tensors that steps add to are in
 # fp32; luong's mixture is computed anew at each step and only enters matrix products.
 STATES = {
@@ -41,8 +41,7 @@ VIEW = ("keys_BTA", "values_BTD", "covered_BTC")
 
 def each_recipe(recipes: Sequence[str] = RECIPES, quick: Sequence[str] = QUICK) -> pytest.MarkDecorator:
     """A test of each recipe, slow for those that repeat what a quick one has."""
-    slow = {recipe: () if recipe in quick else (pytest.mark.slow,) for recipe in recipes}
-    return pytest.mark.parametrize("recipe", [pytest.param(recipe, marks=marks) for recipe, marks in slow.items()])
+    return pytest.mark.parametrize("recipe", slow_but([recipe for recipe in quick if recipe in recipes], recipes))
 
 
 class Products(TorchDispatchMode):
@@ -146,7 +145,7 @@ def test_training_under_autocast_on_a_processor_without_avx_512() -> None:
     subprocess.run([sys.executable, "-c", UPDATE], env=environment, check=True, timeout=120)
 
 
-@pytest.mark.parametrize("system", ALL)
+@every_system
 def test_training_under_autocast(system: str) -> None:
     model = copy.deepcopy(model_of(system)).float().train()
     batch = collate({"source": SOURCES}, TARGETS)
@@ -159,7 +158,7 @@ def test_training_under_autocast(system: str) -> None:
         assert parameter.grad is not None and torch.isfinite(parameter.grad).all(), name
 
 
-@pytest.mark.parametrize("system", ALL)
+@every_system
 def test_a_dev_set_is_scored_without_copying_the_weights_for_every_word(system: str) -> None:
     """For words that are not contiguous, torch computes one product for every word, each with a copy of the weights."""
     model = copy.deepcopy(model_of(system)).float().eval()
@@ -174,7 +173,7 @@ def test_a_dev_set_is_scored_without_copying_the_weights_for_every_word(system: 
     assert all(shapes[0][0] != 5 * 7 for shapes in products), products
 
 
-@pytest.mark.parametrize("system", ALL)
+@every_system
 def test_search_with_half_precision_weights(system: str) -> None:
     model = copy.deepcopy(model_of(system)).to(torch.bfloat16)
     batch = collate({"source": SOURCES})

@@ -10,13 +10,13 @@ from torch.nn import functional as F
 from seq2seq.batch import collate
 from seq2seq.config import Architecture, ModelConfig, TextVocabulary
 from seq2seq.model.model import build
-from tests.seq2seq.systems import ALL, SYSTEMS, model_of
+from tests.seq2seq.systems import SYSTEMS, every_system, model_of
 from training.recipe import load_recipe
 
 WORDS = st.lists(st.integers(4, 8), min_size=0, max_size=9)
 
 
-@pytest.mark.parametrize("system", ALL)
+@every_system
 @settings(max_examples=8)
 @given(pairs=st.lists(st.tuples(WORDS, WORDS), min_size=1, max_size=5), multiple=st.sampled_from([1, 4, 16]))
 def test_attention_weights_are_on_words_and_sum_to_one(
@@ -43,7 +43,7 @@ def test_attention_weights_are_on_words_and_sum_to_one(
         assert ((real > 0) & (real < (model.config.fertility or 2.0))).all()
 
 
-@pytest.mark.parametrize("system", ALL)
+@every_system
 def test_an_empty_row_does_not_change_the_loss_of_others(system: str) -> None:
     model = model_of(system)
     alone = model.loss(collate({"source": [[5, 6, 7]]}, [[6, 8]]))

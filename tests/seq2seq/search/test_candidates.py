@@ -21,7 +21,7 @@ from seq2seq.text import END, SPECIAL
 from tests.seq2seq.model.test_ensemble import MIXED
 from tests.seq2seq.model.test_precision import each_recipe, small
 from tests.seq2seq.search.test_search import OPTIONS, SENTENCE, compare_with_forced, run, watched
-from tests.seq2seq.systems import ALL, model_of
+from tests.seq2seq.systems import every_system, model_of
 
 VOCABULARY = 40
 WORDS = st.lists(st.integers(len(SPECIAL), VOCABULARY - 1), max_size=12)
@@ -65,7 +65,7 @@ def check_against_restricted(
             assert ours.log_probability == pytest.approx(theirs.log_probability, abs=1e-9)
 
 
-@pytest.mark.parametrize("system", ALL)
+@every_system
 @watched
 @settings(max_examples=3)
 @given(waiting=WAITING, shortlist=SHORTLISTS)
@@ -81,7 +81,7 @@ def test_an_ensemble_searches_among_the_same_words(waiting: Waiting, shortlist: 
     check_against_restricted(Ensemble([model_of(system, VOCABULARY) for system in MIXED]).eval(), waiting, shortlist)
 
 
-@pytest.mark.parametrize("system", ALL)
+@every_system
 @settings(max_examples=3)
 @given(waiting=WAITING, shortlist=SHORTLISTS)
 def test_a_sentence_has_the_same_result_beside_any_others(system: str, waiting: Waiting, shortlist: Shortlist) -> None:
@@ -94,7 +94,7 @@ def test_a_sentence_has_the_same_result_beside_any_others(system: str, waiting: 
         assert [h.score for h in alone.hypotheses] == pytest.approx([h.score for h in found.hypotheses], abs=1e-12)
 
 
-@pytest.mark.parametrize("system", ALL)
+@every_system
 @settings(max_examples=3)
 @given(waiting=WAITING)
 def test_all_words_as_candidates_change_nothing(system: str, waiting: Waiting) -> None:
@@ -105,7 +105,7 @@ def test_all_words_as_candidates_change_nothing(system: str, waiting: Waiting) -
         assert [h.score for h in ours.hypotheses] == pytest.approx([h.score for h in theirs.hypotheses], abs=1e-9)
 
 
-@pytest.mark.parametrize("system", ALL)
+@every_system
 @settings(max_examples=2)
 @given(waiting=WAITING, shortlist=SHORTLISTS)
 def test_attention_weights_equal_those_of_forced_decoding(system: str, waiting: Waiting, shortlist: Shortlist) -> None:

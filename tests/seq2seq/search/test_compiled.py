@@ -25,15 +25,12 @@ from seq2seq.search.captured import CapturedStep, fast_step
 from seq2seq.search.compiled import CompiledStep, compiling, resolve_compile
 from seq2seq.search.step import SearchStep, search_step
 from tests.seq2seq.model.test_precision import RECIPES, each_recipe, small
-from tests.seq2seq.systems import model_of
+from tests.seq2seq.systems import model_of, slow_but
 
 Value = TypeVar("Value", bound=Mapped)
 
-# With every kind of attention, cell and combination of sources.
-STEPS = (
-    "contextual_gates", "coverage_linguistic", "coverage_neural", "interactive_attention", "luong", "multimodal_flat",
-    "postedit_hierarchical", "uam",
-)  # fmt: skip
+# Each order of a step, and several sources; the other recipes are slow tests.
+STEPS = ("contextual_gates", "interactive_attention", "multimodal_flat", "uam")
 CAPTURE = "eager"  # the whole step is captured as for a compiler, and its operators run as they are
 
 
@@ -85,7 +82,7 @@ def sources_of(batch: Batch) -> Batch:
     return Batch(sources)
 
 
-@pytest.mark.parametrize("precision", ["fp32", "int8"])
+@pytest.mark.parametrize("precision", slow_but(["int8"], ["fp32", "int8"]))
 def test_a_search_among_candidates_is_captured_whole(precision: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(int8, "MIN_FEATURES", 1)
     model, batch = small("rnnsearch")
@@ -126,7 +123,7 @@ def larger_model(int8: bool) -> Model:
     return model
 
 
-@pytest.mark.parametrize("kind", ["model", "ensemble", "int8", "packed"])
+@pytest.mark.parametrize("kind", slow_but(["int8"], ["model", "ensemble", "int8", "packed"]))
 def test_nothing_is_compiled_after_one_and_two_sentences(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the number of sentences, their lengths, and when they enter."""
     model: Predictor = larger_model(int8=kind == "int8")
@@ -147,7 +144,7 @@ def test_nothing_is_compiled_after_one_and_two_sentences(kind: str, monkeypatch:
     run(model, batches, step, with_attention=False)
 
 
-@pytest.mark.parametrize("rows", [1, 3])
+@pytest.mark.parametrize("rows", [1, pytest.param(3, marks=pytest.mark.slow)])
 def test_nothing_is_compiled_while_a_step_is_captured(rows: int) -> None:
     """A CUDA graph does not survive it. One sentence is filled up to eight rows, which need a program of their own."""
     compiled_inside = []

@@ -24,7 +24,7 @@ from tests.seq2seq.search.test_candidates import shortlist_of
 from tests.seq2seq.search.test_captured import Recomputed
 from tests.seq2seq.search.test_compiled import CAPTURE
 from tests.seq2seq.search.test_search import OPTIONS, SENTENCE, VOCABULARY, Transfers
-from tests.seq2seq.systems import ALL, model_of
+from tests.seq2seq.systems import every_system, model_of
 
 Waiting = tuple[list[int], SearchOptions, int, tuple[Constraint, ...]]  # ids, options, step of admission, constraints
 
@@ -138,7 +138,7 @@ def test_a_wide_beam_finds_the_best_output_with_the_constraints(
     check_written(result, constraints)
 
 
-@pytest.mark.parametrize("system", ALL)
+@every_system
 @pytest.mark.parametrize("watch", [1, 4])
 @settings(max_examples=4)
 @given(waiting=WAITING)

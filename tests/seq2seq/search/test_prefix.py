@@ -23,7 +23,7 @@ from tests.seq2seq.search.test_candidates import shortlist_of
 from tests.seq2seq.search.test_captured import Recomputed
 from tests.seq2seq.search.test_constraints import CONSTRAINTS, check_written, contains, settled, steps
 from tests.seq2seq.search.test_search import OPTIONS, SENTENCE, VOCABULARY, Transfers
-from tests.seq2seq.systems import ALL, model_of
+from tests.seq2seq.systems import every_system, model_of
 
 IDS = st.lists(st.integers(4, VOCABULARY - 1) | st.just(1), max_size=4).map(tuple)
 PREFIX = st.builds(TargetPrefix, IDS, alternatives=st.booleans())
@@ -117,7 +117,7 @@ def test_a_wide_beam_finds_the_best_output_of_each_first_word(
         assert hypothesis.ids == outputs[row] and hypothesis.score == pytest.approx(score(row))
 
 
-@pytest.mark.parametrize("system", ALL)
+@every_system
 @pytest.mark.parametrize("watch", [1, 4])
 @settings(max_examples=4)
 @given(waiting=WAITING)

@@ -16,14 +16,22 @@ from seq2seq.model.ensemble import Predictor
 from seq2seq.search import SearchOptions, SearchRequest, SearchResult, SlotTable
 from seq2seq.shortlist import Shortlist
 from seq2seq.text import END
-from tests.seq2seq.systems import ALL, model_of
+from tests.seq2seq.systems import ALL, COVERING, every_system, model_of
 
 VOCABULARY = 9
 
 
 MODEL = model_of("rnnsearch")
-# Steps between two transfers to the host: a sentence that ends in between stays in its slot. 1 on a CPU, 4 on a GPU.
+# Steps between two transfers to the host: a sentence that ends in between stays in its slot. 1 on a CPU, 4 on a GPU. The
+# table does this without the model, so that one model has every interval, and the others one.
 watched = pytest.mark.parametrize("watch", [1, 3, 4, 7])
+every_system_watched = pytest.mark.parametrize(
+    ("system", "watch"),
+    [
+        *(pytest.param(name, 4, marks=() if name in COVERING else pytest.mark.slow) for name in ALL),
+        *(("rnnsearch", watch) for watch in (1, 3, 7)),
+    ],
+)
 SENTENCE = st.lists(st.integers(4, VOCABULARY - 1), min_size=1, max_size=12)
 OPTIONS = st.builds(
     lambda beam, best, **others: SearchOptions(beam=beam, n_best=min(beam, best), **others),
@@ -62,8 +70,7 @@ def run(
     return sorted(done, key=lambda one: int(str(one.key)))
 
 
-@pytest.mark.parametrize("system", ALL)
-@watched
+@every_system_watched
 @settings(max_examples=3)
 @given(waiting=st.lists(st.tuples(SENTENCE, OPTIONS, st.integers(0, 6)), min_size=2, max_size=6))
 def test_results_do_not_depend_on_the_rest_of_the_batch(
@@ -88,8 +95,7 @@ def test_results_do_not_depend_on_the_rest_of_the_batch(
                 assert (theirs_looks[:, len(ids) + 1 :] == 0).all()
 
 
-@watched
-@pytest.mark.parametrize("system", ALL)
+@every_system_watched
 def test_a_result_does_not_depend_on_the_step_of_admission(system: str, watch: int) -> None:
     """Sixty sentences, admitted at every phase of the transfer interval: most end between two transfers to the host,
     and some would go on to an output with a better mean."""
@@ -102,9 +108,8 @@ def test_a_result_does_not_depend_on_the_step_of_admission(system: str, watch: i
     assert [[h.ids for h in one.hypotheses] for one in late] == [[h.ids for h in one.hypotheses] for one in alone]
 
 
-@watched
+@every_system_watched
 @pytest.mark.parametrize("words", [1, 6])
-@pytest.mark.parametrize("system", ALL)
 def test_a_sentence_at_its_limit_stays_inside_its_row(system: str, words: int, watch: int) -> None:
     """Every output has exactly as many words as allowed: the next step has no position left to write to."""
     options = SearchOptions(beam=2, n_best=2, min_length=words, max_length=words)
@@ -165,7 +170,7 @@ class Transfers(TorchDispatchMode):
         return function(*args, **(kwargs or {}))
 
 
-@pytest.mark.parametrize("system", ALL)
+@every_system
 def test_a_step_never_synchronises_with_the_device(system: str) -> None:
     table = SlotTable(model_of(system), 3, sync_interval=4)
     options = SearchOptions(beam=3, max_length=6, coverage_penalty=0.3)
@@ -212,8 +217,7 @@ def compare_with_forced(
     assert not table.records and not table.admitted_at  # no records are kept when nobody needs them
 
 
-@pytest.mark.parametrize("system", ALL)
-@watched
+@every_system_watched
 @settings(max_examples=2)
 @given(waiting=st.lists(st.tuples(SENTENCE, OPTIONS, st.integers(0, 6)), min_size=2, max_size=6))
 def test_attention_weights_equal_those_of_forced_decoding(
@@ -222,8 +226,7 @@ def test_attention_weights_equal_those_of_forced_decoding(
     compare_with_forced(model_of(system), waiting, watch)
 
 
-@pytest.mark.parametrize("system", ALL)
-@watched
+@every_system_watched
 @settings(max_examples=3)
 @given(ids=SENTENCE, options=OPTIONS)
 def test_scores_are_log_probabilities(system: str, watch: int, ids: list[int], options: SearchOptions) -> None:
@@ -241,9 +244,8 @@ def test_scores_are_log_probabilities(system: str, watch: int, ids: list[int], o
             assert hypothesis.score == pytest.approx(rescored / divisor, abs=1e-9)
 
 
-@pytest.mark.parametrize("system", ALL)
+@every_system_watched
 @pytest.mark.parametrize("penalty", ["none", "average", 0.6])
-@watched
 def test_a_wide_beam_finds_the_global_optimum(system: str, penalty: str | float, watch: int) -> None:
     small = model_of(system, vocabulary=7)
     words, longest, ids = range(4, 7), 3, [4, 6, 5, 4]

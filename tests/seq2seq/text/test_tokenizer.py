@@ -267,7 +267,9 @@ def test_a_model_of_tokenised_text_serves_raw_text(lower_moses):
     text = 'Ein  Mann (mit Hut)\tsagt: "Hallo".'
     encoded = lower_moses.encode(text, raw=True)
     assert encoded.ids == lower_moses.encode('ein mann ( mit hut ) sagt : " hallo " .').ids
-    assert "".join(dict.fromkeys(parts(text, encoded.offsets))).replace(" ", "") == 'Einman(thu)sg:"Hallo".' or True
+    assert {i for start, end in encoded.offsets for i in range(start, end)} == {
+        i for i, letter in enumerate(text) if not letter.isspace()
+    }
     decoded = lower_moses.decode_with_offsets(encoded.ids, raw=True)
     assert decoded.text == 'Ein mann (mit hut) sagt: "hallo".'
     assert {i for start, end in decoded.offsets for i in range(start, end)} == {

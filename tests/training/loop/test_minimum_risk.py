@@ -10,7 +10,7 @@ import torch
 import seq2seq
 from seq2seq.batch import collate
 from seq2seq.minimum_risk.minimum_risk import RiskOptions, expected_risk, generate_candidates, minimum_risk_loss
-from tests.seq2seq.systems import ALL, SYSTEMS, model_of
+from tests.seq2seq.systems import SYSTEMS, every_system, model_of
 from tests.training.loop.test_trainer import RecordingObserver, StopAfterUpdates, assert_the_updates_of_one
 from tests.training.toy import toy_job
 from training.events import TrainingJob
@@ -48,7 +48,7 @@ def test_every_recipe_has_a_second_stage(system: str) -> None:
     assert load_recipe(system, settings).training.objective == "risk"
 
 
-@pytest.mark.parametrize("system", ALL)
+@every_system
 def test_every_system_has_the_gradient_of_its_risk(system: str) -> None:
     """The slope along the gradient is measured; tests/papers compare every component for rnnsearch, NMTIA and UAM."""
     model = copy.deepcopy(model_of(system))
@@ -74,7 +74,7 @@ def test_every_system_has_the_gradient_of_its_risk(system: str) -> None:
     assert (moved(1e-4) - moved(-1e-4)) / 2e-4 == pytest.approx(norm.item(), rel=1e-5)
 
 
-@pytest.mark.parametrize("system", ALL)
+@every_system
 def test_gradients_under_autocast_equal_fp32_within_bf16_precision(system: str) -> None:
     """Casts that autocast cached for the candidates, without gradients, must not be used for the loss."""
     model = copy.deepcopy(model_of(system)).float().train()
