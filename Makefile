@@ -11,11 +11,12 @@ PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt
 
-# The tests of one file run in one process, in the order of tests/conftest.py. Three processes keep two cores busy, since
-# tests wait for browsers and for what they have started; they take 5 GiB. The slow tests wait for less, and need more.
-PYTEST := $(BIN)/python -m pytest --dist loadfile --no-loadscope-reorder --numprocesses
+# Three processes keep two cores busy, since tests wait for browsers and for what they have started; they take 5 GiB. The
+# slow tests wait for less, and need more.
+PYTEST := -m pytest --dist worksteal --numprocesses
+QUICK := $(PYTEST) 3
 
-.PHONY: help demo test check test-ci test-slow cluster-test stack-up stack-test stack-down clean
+.PHONY: help demo test check coverage test-ci test-all cluster-test stack-up stack-test stack-down clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 20
@@ -23,8 +24,14 @@ help:  ## list the targets
 demo: .venv/.demo  ## end to end: corpus, training, registry, service, figure (8 minutes at most)
 	@$(BIN)/interlinear demo
 
-test: check  ## check, then every test that is not slow
-	@$(PYTEST) 3
+test: check  ## check, then every test that is not slow (8 minutes)
+	@$(BIN)/python $(QUICK)
+
+coverage: .venv/.dev  ## the tests of `make test` again, and the lines and branches that they run
+	@$(BIN)/coverage erase
+	@$(BIN)/coverage run $(QUICK)
+	@$(BIN)/coverage combine --quiet
+	@$(BIN)/coverage report --skip-covered --skip-empty
 
 check: .venv/.dev  ## ruff, mypy, import-linter
 	@$(BIN)/ruff check --quiet .
@@ -34,11 +41,11 @@ check: .venv/.dev  ## ruff, mypy, import-linter
 	@$(BIN)/lint-imports --no-logo > .venv/imports.txt || { cat .venv/imports.txt >&2; exit 1; }
 	@echo "ruff, ruff format, mypy, import-linter: no findings"
 
-test-ci: .venv/.dev  ## the slow tests that CI runs after these: faults of the service, Ray Serve, the wheel (10 minutes)
-	@$(PYTEST) 2 -m ci
+test-ci: .venv/.dev  ## the slow tests that CI runs after these: faults of the service, Ray Serve, the wheel (3 minutes)
+	@$(BIN)/python $(PYTEST) 2 -m ci
 
-test-slow: .venv/.dev  ## the tests that take minutes: full trainings, soak, kills, the wheel in an empty environment
-	@$(PYTEST) 2 -m "slow and not gpu" --timeout 3600
+test-all: check  ## every test, the slow ones too: every recipe, full trainings, soak, kills, benchmarks (90 minutes)
+	@$(BIN)/python $(PYTEST) 2 -m "not gpu and not cluster" --timeout 3600
 
 cluster-test: .venv/.dev  ## failures of workers, nodes, heads and networks, on hosts in network namespaces (as root)
 	@$(BIN)/python -m pytest -m cluster --timeout 3600

@@ -38,19 +38,6 @@ with suppress(ModuleNotFoundError):  # a GPU machine that only runs the tests fo
     settings.load_profile("interlinear")
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run long files first, then those with the most tests.
-
-    Otherwise a file with a single long test would come last, and all processes but one would wait for it. Long files
-    have a test whose timeout is longer than the usual one (pyproject.toml).
-    """
-    marks = {item: item.get_closest_marker("timeout") for item in items}
-    long = {item.path for item, mark in marks.items() if mark and mark.args[0] > 120}
-    tests = Counter(item.path for item in items)
-    items.sort(key=lambda item: (item.path not in long, -tests[item.path], item.path))
-
-
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Count skipped tests by reason.
 
