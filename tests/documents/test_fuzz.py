@@ -10,6 +10,7 @@ from benchmarks.markup import TagReader, expected_tags, fragments, moved
 from documents import AlignedText, parse_html
 from documents.inline import InlineTag
 from documents.placement import place_tags
+from tests.parameters import slow_but
 
 ORDERS = {
     "as they are": lambda words: words,
@@ -18,7 +19,7 @@ ORDERS = {
 }
 
 
-@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("order", slow_but(["at random"], list(ORDERS)))
 def test_random_html_keeps_its_tags(order):
     for html in fragments(700, seed=len(order)):
         document = parse_html(html)

@@ -6,6 +6,7 @@ from benchmarks.markup import TagReader, expected_tags
 from documents import AlignedText, parse_html
 from seq2seq.errors import DataError
 from tests.documents.translations import backwards, by_word, rendered, same
+from tests.parameters import slow_but
 
 WORDS = {
     "Der": "The",
@@ -169,7 +170,10 @@ def test_malformed_markup_is_read_as_a_browser_does(html, expected):
     assert backward(html) == expected
 
 
-@pytest.mark.parametrize("tag", ["b", "div", "a", "table", "svg", "template", "button", "ul><li", "font size=1"])
+TAGS = ["b", "div", "a", "table", "svg", "template", "button", "ul><li", "font size=1"]
+
+
+@pytest.mark.parametrize("tag", slow_but(["b", "table"], TAGS))
 def test_ten_thousand_nested_tags(tag):
     html = f"<{tag}>" * 10_000 + "Hund läuft"
     written = backward(html)

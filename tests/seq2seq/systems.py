@@ -1,15 +1,14 @@
 """Every shipped system, and some unpublished combinations, as tiny models in float64."""
 
-from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any
 
 import pytest
 import torch
-from _pytest.mark import ParameterSet
 
 from seq2seq.config import ModelConfig, TextVocabulary
 from seq2seq.model.model import Model, build
+from tests.parameters import slow_but
 from training.recipe import load_recipe
 
 TRANSLATION = (
@@ -37,16 +36,6 @@ COVERING = (
     "contextual_gates", "interactive_attention", "coverage_linguistic", "uam",
     "words and coverage under a selective gate", "layer normalisation",
 )  # fmt: skip
-
-
-def slow_but(quick: Iterable[str], names: Sequence[str]) -> list[str | ParameterSet]:
-    """Values of a parameter, slow (`make test-all`) for all names but the quick ones. Raises ValueError if a quick name
-    is not among them."""
-    if unknown := set(quick) - set(names):
-        raise ValueError(f"there is no {', '.join(sorted(unknown))}")
-    return [name if name in set(quick) else pytest.param(name, marks=pytest.mark.slow) for name in names]
-
-
 every_system = pytest.mark.parametrize("system", slow_but(COVERING, ALL))
 
 

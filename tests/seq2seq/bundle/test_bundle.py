@@ -207,7 +207,7 @@ def said(bundle: Bundle[Model]) -> tuple[object, ...]:
     return hash_weights(unique_weights(bundle.model)), {n: t.to_json() for n, t in bundle.tokenizers.items()}, card
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(place=st.integers(0, 3), damage=DAMAGE)
 def test_a_damaged_bundle_is_refused_or_equals_the_original(folder: Path, place: int, damage: Damage) -> None:
     """For every file and every kind of damage: an error message, or the same model."""

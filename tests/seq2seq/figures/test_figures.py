@@ -27,6 +27,8 @@ from seq2seq.figures.systems import Comparison, SystemScore, system_comparison, 
 from seq2seq.metrics.catalogue import select_metrics
 from seq2seq.metrics.metric import Preprocessing, ReferenceSet, SystemOutputs
 
+pytestmark = pytest.mark.slow
+
 CELL_WIDTH, CELL_HEIGHT = 30, 26  # the playground's
 SCALE = style.DOTS_PER_INCH / style.UNITS_PER_INCH
 PLAYGROUND = Path(__file__).parents[3] / "service" / "playground"

@@ -3,7 +3,11 @@
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
+import pytest
+
 from seq2seq.figures.gates import gate_figure
+
+pytestmark = pytest.mark.slow
 
 FIXED = {0.0: 1.5, 0.5: 38.0, 1.0: 12.0}
 

@@ -403,6 +403,7 @@ print(json.dumps([kinds, peak() - before]))
 """
 
 
+@pytest.mark.slow
 def test_memory_is_bounded(tmp_path: Path):
     """The largest images that are read, of the widest modes, and three decompression bombs: 16 bytes a pixel are enough
     for each."""

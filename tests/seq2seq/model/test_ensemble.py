@@ -19,7 +19,7 @@ from seq2seq.model.ensemble import Ensemble
 from seq2seq.model.model import build
 from seq2seq.search import SearchOptions, SlotTable
 from seq2seq.text import BEGIN, END, TextConfig, Tokenizer
-from tests.seq2seq.search.test_search import OPTIONS, SENTENCE, compare_with_forced, run, watched
+from tests.seq2seq.search.test_search import OPTIONS, SENTENCE, compare_with_forced, run, watched_twice
 from tests.seq2seq.systems import every_system, model_of
 
 MIXED = ("rnnsearch", "contextual_gates", "interactive_attention", "coverage_neural", "uam")
@@ -31,7 +31,7 @@ def ensemble(*systems: str) -> Ensemble:
 
 @every_system
 @pytest.mark.parametrize("copies", [1, 2])
-@watched
+@watched_twice
 @settings(max_examples=1)
 @given(waiting=st.lists(st.tuples(SENTENCE, OPTIONS, st.integers(0, 4)), min_size=1, max_size=3))
 def test_an_ensemble_of_one_model_twice_equals_the_model(system: str, copies: int, watch: int, waiting) -> None:
@@ -69,7 +69,7 @@ def test_probabilities_and_attention_weights_are_the_means_of_the_members() -> N
         token = target[:, i : i + 1]
 
 
-@watched
+@watched_twice
 def test_the_mean_by_hand(watch: int) -> None:
     """One model gives the words 4, 5 and the end 0.6, 0.3, 0.1 for any input; the other 0.1, 0.7, 0.2."""
     members = []
@@ -87,7 +87,7 @@ def test_the_mean_by_hand(watch: int) -> None:
     assert best.log_probability == pytest.approx(math.log(0.5 * 0.5 * 0.15), abs=1e-12)
 
 
-@watched
+@watched_twice
 @settings(max_examples=3)
 @given(waiting=st.lists(st.tuples(SENTENCE, OPTIONS, st.integers(0, 6)), min_size=2, max_size=6))
 def test_results_do_not_depend_on_the_rest_of_the_batch(watch: int, waiting) -> None:
@@ -105,7 +105,7 @@ def test_results_do_not_depend_on_the_rest_of_the_batch(watch: int, waiting) -> 
 
 
 @pytest.mark.parametrize("systems", [("uam", "uam"), ("contextual_gates", "coverage_linguistic"), MIXED])
-@watched
+@watched_twice
 @settings(max_examples=2)
 @given(waiting=st.lists(st.tuples(SENTENCE, OPTIONS, st.integers(0, 6)), min_size=2, max_size=6))
 def test_attention_weights_equal_those_of_forced_decoding(systems: tuple[str, ...], watch: int, waiting) -> None:

@@ -6,13 +6,13 @@ A recipe that needs more than today's most expensive one does something in a loo
 import pytest
 
 from benchmarks.launches import compiled_kernels, search_operators, training
-from tests.seq2seq.systems import slow_but
+from tests.parameters import slow_but
 from training.recipe.loading import recipe_names
 
 RECIPES = [name for name in recipe_names() if "/" not in name]
 
 
-@pytest.mark.parametrize("recipe", slow_but(("contextual_gates", "interactive_attention", "uam"), RECIPES))
+@pytest.mark.parametrize("recipe", slow_but(["contextual_gates"], RECIPES))
 def test_a_step_and_a_position_are_few_operators(recipe: str) -> None:
     position, _ = training(recipe)
     assert 0 < search_operators(recipe) <= 175

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-import pytest
 import torch
 
 from seq2seq.attention_reading import POSTERIOR, READINGS

@@ -20,7 +20,8 @@ from seq2seq.layers.step_linear import StepInputs, UnrolledInputs
 from seq2seq.model.model import Model, build
 from seq2seq.search import SearchOptions, SearchRequest, SlotTable
 from seq2seq.text import BEGIN
-from tests.seq2seq.systems import every_system, model_of, slow_but
+from tests.parameters import slow_but
+from tests.seq2seq.systems import every_system, model_of
 from training.recipe import load_recipe
 
 SOURCES, TARGETS = [[5, 6, 7], [8]], [[6, 7], [5]]

@@ -20,7 +20,7 @@ from seq2seq.shortlist.shortlist import WordLists
 from seq2seq.text import END, SPECIAL
 from tests.seq2seq.model.test_ensemble import MIXED
 from tests.seq2seq.model.test_precision import each_recipe, small
-from tests.seq2seq.search.test_search import OPTIONS, SENTENCE, compare_with_forced, run, watched
+from tests.seq2seq.search.test_search import OPTIONS, SENTENCE, compare_with_forced, run, watched_twice
 from tests.seq2seq.systems import every_system, model_of
 
 VOCABULARY = 40
@@ -66,7 +66,7 @@ def check_against_restricted(
 
 
 @every_system
-@watched
+@watched_twice
 @settings(max_examples=3)
 @given(waiting=WAITING, shortlist=SHORTLISTS)
 def test_the_search_is_that_of_a_model_with_only_these_words(

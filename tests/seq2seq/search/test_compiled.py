@@ -24,8 +24,9 @@ from seq2seq.search import SearchOptions, SearchRequest, SearchResult, SlotTable
 from seq2seq.search.captured import CapturedStep, fast_step
 from seq2seq.search.compiled import CompiledStep, compiling, resolve_compile
 from seq2seq.search.step import SearchStep, search_step
+from tests.parameters import slow_but
 from tests.seq2seq.model.test_precision import RECIPES, each_recipe, small
-from tests.seq2seq.systems import model_of, slow_but
+from tests.seq2seq.systems import model_of
 
 Value = TypeVar("Value", bound=Mapped)
 
@@ -144,7 +145,8 @@ def test_nothing_is_compiled_after_one_and_two_sentences(kind: str, monkeypatch:
     run(model, batches, step, with_attention=False)
 
 
-@pytest.mark.parametrize("rows", [1, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("rows", [1, 3])
 def test_nothing_is_compiled_while_a_step_is_captured(rows: int) -> None:
     """A CUDA graph does not survive it. One sentence is filled up to eight rows, which need a program of their own."""
     compiled_inside = []

@@ -19,6 +19,7 @@ from seq2seq.search.constrained import DUE, ON_SOURCE, bank_order
 from seq2seq.search.step import search_step
 from seq2seq.shortlist import Shortlist
 from seq2seq.text import END
+from tests.parameters import slow_but
 from tests.seq2seq.model.test_ensemble import MIXED
 from tests.seq2seq.search.test_candidates import shortlist_of
 from tests.seq2seq.search.test_captured import Recomputed
@@ -104,7 +105,10 @@ def check_written(result: SearchResult, constraints: Sequence[Constraint]) -> No
             assert positions == list(range(positions[0], positions[-1] + 1))
 
 
-@pytest.mark.parametrize("system", ["rnnsearch", "contextual_gates", "luong", "uam"])
+SOME_SYSTEMS = ["rnnsearch", "contextual_gates", "luong", "uam"]
+
+
+@pytest.mark.parametrize("system", slow_but(["contextual_gates", "uam"], SOME_SYSTEMS))
 @pytest.mark.parametrize("penalty", ["none", "average", 0.6])
 @pytest.mark.parametrize("phrases", [[(4,)], [(6, 5)], [(5, 5)], [(4,), (6,)], [(6,), (4, 6)], [(4, 4, 5)]])
 def test_a_wide_beam_finds_the_best_output_with_the_constraints(
@@ -139,7 +143,7 @@ def test_a_wide_beam_finds_the_best_output_with_the_constraints(
 
 
 @every_system
-@pytest.mark.parametrize("watch", [1, 4])
+@pytest.mark.parametrize("watch", [pytest.param(1, marks=pytest.mark.slow), 4])
 @settings(max_examples=4)
 @given(waiting=WAITING)
 def test_outputs_contain_their_constraints_whatever_else_is_in_the_table(

@@ -18,6 +18,7 @@ from seq2seq.search.captured import CapturedStep
 from seq2seq.search.step import search_step
 from seq2seq.shortlist import Shortlist
 from seq2seq.text import END
+from tests.parameters import slow_but
 from tests.seq2seq.model.test_ensemble import MIXED
 from tests.seq2seq.search.test_candidates import shortlist_of
 from tests.seq2seq.search.test_captured import Recomputed
@@ -73,7 +74,10 @@ def check_begun(result: SearchResult, prefix: TargetPrefix | None) -> None:
             assert len(set(firsts)) == len(firsts)
 
 
-@pytest.mark.parametrize("system", ["rnnsearch", "contextual_gates", "luong", "uam"])
+SOME_SYSTEMS = ["rnnsearch", "contextual_gates", "luong", "uam"]
+
+
+@pytest.mark.parametrize("system", slow_but(["contextual_gates", "uam"], SOME_SYSTEMS))
 @pytest.mark.parametrize("penalty", ["none", "average", 0.6])
 @pytest.mark.parametrize("ids", [(), (4,), (6, 5), (5, 1, 6)])
 @pytest.mark.parametrize("phrases", [[], [(4, 4)]])
@@ -118,7 +122,7 @@ def test_a_wide_beam_finds_the_best_output_of_each_first_word(
 
 
 @every_system
-@pytest.mark.parametrize("watch", [1, 4])
+@pytest.mark.parametrize("watch", [pytest.param(1, marks=pytest.mark.slow), 4])
 @settings(max_examples=4)
 @given(waiting=WAITING)
 def test_outputs_begin_with_their_prefix_whatever_else_is_in_the_table(

@@ -22,9 +22,10 @@ VOCABULARY = 9
 
 
 MODEL = model_of("rnnsearch")
-# Steps between two transfers to the host: a sentence that ends in between stays in its slot. 1 on a CPU, 4 on a GPU. The
-# table does this without the model, so that one model has every interval, and the others one.
+# Steps between two transfers to the host: a sentence that ends in between stays in its slot. 1 on a CPU, 4 on a GPU.
+# The table does this without the model, so that one model has every interval, and the others one.
 watched = pytest.mark.parametrize("watch", [1, 3, 4, 7])
+watched_twice = pytest.mark.parametrize("watch", [1, 4])  # what a CPU and a GPU have
 every_system_watched = pytest.mark.parametrize(
     ("system", "watch"),
     [

@@ -14,7 +14,7 @@ from seq2seq.config import ImageGrid, ImageNetwork, ModelConfig, TextVocabulary
 from seq2seq.images.inputs import blank_image
 from seq2seq.model.model import Model, build, drop_sources
 from seq2seq.search import SearchOptions, SearchRequest, SearchResult, SlotTable
-from tests.seq2seq.search.test_search import watched
+from tests.seq2seq.search.test_search import watched_twice
 from training.recipe import load_recipe
 
 TEXTS: dict[str, list[list[int] | None]] = {
@@ -79,7 +79,7 @@ def searched(model: Model, groups: list[list[int]], watch: int | None = None) ->
 
 
 @each
-@watched
+@watched_twice
 def test_search_in_a_batch_equals_search_alone(variant: dict[str, Any], watch: int) -> None:
     model = model_of(**variant)
     alone = {row: searched(model, [[row]])[row] for row in range(SENTENCES)}
@@ -101,7 +101,7 @@ def test_search_in_a_batch_equals_search_alone(variant: dict[str, Any], watch: i
 
 
 @each
-@watched
+@watched_twice
 def test_weights_sum_to_one_over_the_sources_that_are_present(variant: dict[str, Any], watch: int) -> None:
     model = model_of(**variant)
     attention_weights = {

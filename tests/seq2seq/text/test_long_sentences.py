@@ -67,11 +67,19 @@ def test_parts_of_a_word_are_joined_without_a_space():
     assert sentence_separators("Gut.Gut", [(0, 4), (4, 7)], "en") == ["", " ", ""]
 
 
+@pytest.fixture(scope="module")
+def small_tokenizer() -> Tokenizer:
+    return Tokenizer.train(["a b c"], TextConfig(units="bpe", vocabulary=300))
+
+
 @given(st.text(max_size=40) | st.text("aé ½İ\ud800\U0001d160\u0390▁", max_size=40), st.integers(0, 200))
-def test_a_text_that_is_surely_within_the_limit_is(text, limit):
-    tokenizer = Tokenizer.train(["a b c"], TextConfig(units="bpe", vocabulary=300))
+def test_a_text_that_is_surely_within_the_limit_is(small_tokenizer, text, limit):
     if is_surely_within(text, limit):
-        assert len(tokenizer.encode(text, raw=True).ids) <= limit
+        assert len(small_tokenizer.encode(text, raw=True).ids) <= limit
+
+
+def test_a_short_text_is_surely_within_a_limit():
+    assert is_surely_within("a", 200) and not is_surely_within("a" * 300, 2)
 
 
 def test_the_modes_of_splitting():
