@@ -20,10 +20,10 @@ Name = Annotated[
 @app.command("list")
 def list_known(data_root: DataRoot = None, as_json: Json = False) -> None:
     """List the known data sets and whether their files are on this machine."""
-    from training.data.dataset import dataset_names, locate
+    from training.data.dataset import dataset_names, open_dataset
     from training.data.summary import availability
 
-    datasets = [locate(name, data_root) for name in dataset_names()]
+    datasets = [open_dataset(name, data_root) for name in dataset_names()]
     if as_json:
         rows = [
             {
@@ -41,7 +41,7 @@ def list_known(data_root: DataRoot = None, as_json: Json = False) -> None:
     width = max(len(dataset.name) for dataset in datasets)
     for dataset in datasets:
         languages = " ".join(dataset.languages.values())
-        print(f"{dataset.name:<{width}}  {availability(dataset):<9}  {dataset.task}  {languages}  {dataset.licence}")
+        print(f"{dataset.name:<{width}}  {availability(dataset):<6}  {dataset.task}  {languages}  {dataset.licence}")
 
 
 @app.command()
@@ -60,13 +60,10 @@ def get(
     again: Annotated[bool, typer.Option("--again", help="Download files again that exist already.")] = False,
 ) -> None:
     """Download a data set's files from their public source; prints each file's path, size and SHA-256."""
-    from training.data.dataset import locate, open_dataset
+    from training.data.dataset import open_dataset
     from training.data.fetch import check_complete, fetch
 
-    dataset = locate(name, data_root)
-    if dataset.generate is not None:
-        print(open_dataset(name).roots[0])
-        return
+    dataset = open_dataset(name, data_root)
     with download_progress() as progress:
         received = fetch(dataset, progress, source, again)
     for path, file in received.items():

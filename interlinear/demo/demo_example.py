@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import combinations
-from pathlib import Path
 
 DATA = "demo"  # the data set of the demo
 
@@ -31,12 +30,11 @@ def pick_example(rows: Iterable[DemoSentence], outputs: Iterable[str], most_word
     return max(scored)[-1]
 
 
-def read_test_set(folder: Path) -> Iterator[DemoSentence]:
+def read_test_set() -> Iterator[DemoSentence]:
     """The demo's test set."""
     from training.data.dataset import open_dataset, read_rows
 
-    dataset = open_dataset(DATA, generated=folder / "prepared" / "generated")
-    for row in read_rows(dataset, "test", ("source", "target", "alignment")):
+    for row in read_rows(open_dataset(DATA), "test", ("source", "target", "alignment")):
         yield DemoSentence(*row.texts)
 
 

@@ -41,7 +41,7 @@ class DemoRun:
     def run_workflow(self, fresh: bool) -> None:
         """Run every step; `fresh` trains even if the demo's model is up to date."""
         started = time.monotonic()
-        self.step("A generated corpus of German and English, prepared for training")
+        self.step("A small corpus of German and English, prepared for training")
         self.run("prepare", RECIPE, "--data", DATA)
         self.train(fresh)
         self.step("Its scores on sentences that it has not seen")
@@ -49,7 +49,7 @@ class DemoRun:
         self.step("The registry's champion, behind a REST service")
         outputs = (self.folder / OUTPUT).read_text(encoding="utf-8").splitlines()
         with self.service() as address:
-            answer = self.translate(address, pick_example(read_test_set(self.folder), outputs))
+            answer = self.translate(address, pick_example(read_test_set(), outputs))
         self.show(answer)
         self.step(f"Done in {time.monotonic() - started:.0f} seconds, and nothing is left running. What next?")
         self.print_next_steps()

@@ -27,8 +27,7 @@ class TrainingRecord:
 
 
 def code_hash() -> str:
-    """SHA-256 of everything that a trained model depends on: code, grammar, recipes, data descriptions, and torch's
-    version."""
+    """SHA-256 of everything that a trained model depends on: code, recipes, data sets, and torch's version."""
     digest = hashlib.sha256(version("torch").encode())
     folders = [
         *(PACKAGE.parent / package for package in MODEL_PACKAGES),
@@ -37,6 +36,6 @@ def code_hash() -> str:
     ]
     for folder in folders:
         for path in sorted(folder.rglob("*")):
-            if path.suffix in (".py", ".yaml"):
+            if path.suffix in (".py", ".yaml", ".gz"):
                 digest.update(path.name.encode() + path.read_bytes())
     return digest.hexdigest()

@@ -22,9 +22,9 @@ NEAR = 8  # pixels around the deciding object that count as part of it: half a r
 class Scenes:
     """The test sentences with an ambiguous word, their images and their gold data."""
 
-    def __init__(self, generation: SequenceGenerator, generated: Path) -> None:
+    def __init__(self, generation: SequenceGenerator) -> None:
         self.generation = generation
-        dataset = open_dataset("demo-image", generated=generated)
+        dataset = open_dataset("demo-image")
         read = SplitImages(dataset.image("test", "image")).reader_for(generation.bundle.card.model.images["image"])
         rows = [row for row in read_rows(dataset, "test", ["source", "reading"]) if json.loads(row.texts[1])]
         self.texts = [row.texts[0] for row in rows]
@@ -87,7 +87,7 @@ def test_the_image_determines_the_reading(tmp_path: Path) -> None:
     job = create_job("multimodal_hierarchical", "demo-image", prepared=tmp_path / "prepared", runs=tmp_path / "runs")
     outcome = train(job)
     assert outcome.bundle is not None
-    scenes = Scenes(SequenceGenerator(seq2seq.load(outcome.bundle)), Path("prepared/generated"))
+    scenes = Scenes(SequenceGenerator(seq2seq.load(outcome.bundle)))
     right, none, other = (scenes.answers(p) for p in (scenes.pictures, [None] * len(scenes.texts), scenes.others()))
     assert scenes.share(right, "form") > 0.8
     assert scenes.share(none, "form") == pytest.approx(0.5, abs=0.01)  # each sentence occurs in both readings

@@ -16,10 +16,8 @@ class SplitSummary:
     images: dict[str, int]
 
 
-def availability(dataset: Dataset) -> Literal["generated", "here", "partly", "no"]:
-    """Whether a data set's files are on this machine; `generated` if they are created when needed."""
-    if dataset.generate is not None:
-        return "generated"
+def availability(dataset: Dataset) -> Literal["here", "partly", "no"]:
+    """Whether a data set's files are on this machine."""
     present = [dataset.has_file(path) for path in dataset.paths]
     return "here" if all(present) else "partly" if any(present) else "no"
 

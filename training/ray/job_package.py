@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 
 from seq2seq.errors import DataError, UsageError
-from training.data.dataset import Dataset, locate
+from training.data.dataset import Dataset, open_dataset
 from training.data.dataset.description import read_description_file
 from training.data.uris import fingerprint
 from training.recipe import load_recipe, read_recipe_file
@@ -73,7 +73,7 @@ def build_package(
     before anything is sent, RecipeError and UnknownDataError for wrong names or contents, DataError for a data set that
     the recipe does not fit and text that cannot be packed, UsageError for a package that is too large.
     """
-    dataset = locate(data, data_root)
+    dataset = open_dataset(data, data_root)
     check_recipe_fits(load_recipe(recipe, settings, dataset.defaults), dataset)
     files: dict[str, bytes] = {}
     job_recipe, job_data = recipe, data
@@ -105,8 +105,6 @@ def build_package(
 
 def text_files(dataset: Dataset) -> dict[str, Path]:
     """The files of the training splits, by their paths in the package. Raises DataError."""
-    if dataset.generate is not None:
-        raise DataError(dataset.name, "its text is generated, on the cluster too", "leave --pack-data out")
     files: dict[str, Path] = {}
     for path in training_paths(dataset):
         if PurePosixPath(path).is_absolute() or ".." in PurePosixPath(path).parts:

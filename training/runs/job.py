@@ -13,7 +13,7 @@ from seq2seq.bundle import read_card
 from seq2seq.bundle.checksums import checksum
 from seq2seq.errors import DataError, RecipeError, TrainingError, UsageError
 from training.data.arrays import write_atomically
-from training.data.dataset import Dataset, locate, open_dataset, read_references, read_rows
+from training.data.dataset import Dataset, open_dataset, read_references, read_rows
 from training.data.images.image_features import check_features_match
 from training.data.prepare.executors import PrepareExecutor
 from training.data.prepare.prepare import prepare
@@ -122,7 +122,7 @@ def plan_training(
     """
     if storage:
         storage.check()
-    dataset = locate(data, data_root)
+    dataset = open_dataset(data, data_root)
     recipe = load_recipe(recipe_name, settings, dataset.defaults)
     check_recipe_fits(recipe, dataset)
     stored_names = storage.names("runs") if storage else []

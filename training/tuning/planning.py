@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from seq2seq.errors import TrainingError, UsageError
-from training.data.dataset import locate, open_dataset
+from training.data.dataset import open_dataset
 from training.data.prepare.prepared import TARGET
 from training.events import TrainingJob, TrainingPlan
 from training.recipe import Recipe, load_recipe
@@ -109,7 +109,7 @@ def check_space(request: TuningRequest, recipe: Recipe) -> None:
     """Raises UsageError for a key that the recipe does not know, that --set gives as well, or by which trials would no
     longer compare."""
     assert request.space is not None
-    defaults = locate(request.data, request.data_root).defaults
+    defaults = open_dataset(request.data, request.data_root).defaults
     for key, values in request.space.items():
         if reason := SHARED_KEYS.get(key):
             raise UsageError(f"the search space: {key}", "is the same for all trials", reason)

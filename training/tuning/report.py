@@ -6,7 +6,7 @@ from typing import Any
 import yaml
 
 from training.data.arrays import write_atomically
-from training.data.dataset import locate
+from training.data.dataset import open_dataset
 from training.recipe import load_recipe
 from training.recipe.loading import set_key
 from training.tuning.record import METRIC_NAMES, TrialRecord, TuningRecord
@@ -66,7 +66,7 @@ def write_best_recipe(record: TuningRecord, folder: Path) -> Path:
 
 def overridden_settings(record: TuningRecord, best: Path, data_root: Path | None) -> list[str]:
     """The best settings that the data set's defaults override in the recipe `best`: these alone need `--set`."""
-    defaults = locate(record.data, data_root).defaults
+    defaults = open_dataset(record.data, data_root).defaults
     settings = best_settings(record)
     wanted, loaded = load_recipe(record.recipe, settings, defaults), load_recipe(str(best), (), defaults)
     keys = {setting: setting.partition("=")[0].strip() for setting in settings}

@@ -269,7 +269,7 @@ def write_pairs(folder: Path, pairs: list[tuple[str, str]]) -> list[str]:
 
 
 def demo_pairs(count: int) -> tuple[list[tuple[str, str]], list[set[Link]]]:
-    """Pairs of the demo's world with their gold links, by its grammar."""
+    """Pairs of the demo's world with their gold links."""
     dataset = open_dataset("demo", None)
     rows = list(read_rows(dataset, "test", ("source", "target", "alignment")))[:count]
     gold = [

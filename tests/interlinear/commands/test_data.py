@@ -72,7 +72,7 @@ def test_list_shows_known_and_available_data_sets(tmp_path: Path, capsys: pytest
     assert cli.run(["data", "list", "--data-root", str(tmp_path), "--json"]) == 0
     listed = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
     assert set(listed) == set(dataset_names())
-    assert listed["demo"]["here"] == "generated"
+    assert listed["demo"]["here"] == "here"
     assert listed["multi30k-en-fr"]["here"] == "no"
     assert listed["multi30k-en-fr"]["languages"] == {"source": "en", "target": "fr"}
 

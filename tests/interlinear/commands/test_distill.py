@@ -174,7 +174,7 @@ def test_the_description_keeps_how_the_text_is_written(toy, tmp_path, capsys):
     assert dev[0] == dev[1]
 
 
-def test_generated_text_is_found_from_the_new_folder(tmp_path, monkeypatch):
+def test_text_beside_a_shipped_description_is_found_from_the_new_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     dataset = open_dataset("demo")
     content = distilled_description(dataset, ["source"], "outputs", "a model", originals=True)

@@ -8,8 +8,7 @@ import pytest
 import yaml
 
 from seq2seq.errors import DataError, UnknownDataError
-from training.data.dataset import Dataset, dataset_names, locate, open_dataset, read_lines, read_rows
-from training.demo.corpus import DEMO, CorpusPlan, content_hash, demo_corpus, write
+from training.data.dataset import Dataset, dataset_names, open_dataset, read_lines, read_rows
 
 DESCRIPTION = {
     "task": "translation",
@@ -306,18 +305,16 @@ def test_normalization_steps_change_the_fingerprint(tmp_path: Path):
 def test_every_shipped_description_is_complete():
     assert {"demo", "multi30k-de-en", "multi30k-en-de", "multi30k-en-fr"} <= set(dataset_names())
     for name in dataset_names():
-        dataset = locate(name)
+        dataset = open_dataset(name)
         assert "test" in dataset.splits, name
-        assert dataset.has_split("train") == dataset.has_split("dev") == bool(dataset.defaults) or dataset.generate, (
-            name
-        )
+        assert dataset.has_split("train") == dataset.has_split("dev") == bool(dataset.defaults), name
         assert {"source", "target"} <= set(dataset.languages)
 
 
-@pytest.mark.parametrize("name", [name for name in dataset_names() if locate(name).generate is None])
+@pytest.mark.parametrize("name", dataset_names())
 def test_every_shipped_description_matches_its_files(name: str, corpora: Path):
     dataset = open_dataset(name, corpora)
-    if not all((corpora / path).exists() for path in dataset.paths):
+    if not all(dataset.has_file(path) for path in dataset.paths):
         pytest.skip(f"the files of {name} are not here")
     for split in dataset.splits:
         if split == "train":
@@ -327,12 +324,3 @@ def test_every_shipped_description_matches_its_files(name: str, corpora: Path):
             for field, text in zip(dataset.fields(split), row.texts, strict=True):
                 described_field = dataset.splits[split][field]
                 assert described_field.case == "natural" or text == text.lower(), f"{name}, {split}, line {row.number}"
-
-
-def test_a_generated_set_is_read_from_where_it_was_written(tmp_path: Path):
-    folder = tmp_path / f"demo-{content_hash(DEMO)[:16]}"
-    folder.mkdir()
-    write(demo_corpus(CorpusPlan(train=200, dev=2, test=2, min_count=1)), folder)
-    dataset = open_dataset("demo", generated=tmp_path)
-    assert dataset.roots == (folder,)
-    assert sum(1 for _ in read_rows(dataset, "train", ("source", "target", "alignment"))) == 200

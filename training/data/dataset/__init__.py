@@ -1,6 +1,6 @@
 """Data sets: description, resolved files, and the readers of their rows."""
 
-from training.data.dataset.dataset import Dataset, data_root, dataset_names, locate, open_dataset
+from training.data.dataset.dataset import Dataset, data_root, dataset_names, open_dataset
 from training.data.dataset.fields import ImageField, TextField
 from training.data.dataset.image_index import IndexEntry, load_index, missing_line_error, read_index
 from training.data.dataset.rows import (
@@ -24,7 +24,6 @@ __all__ = [
     "dataset_names",
     "line_count_error",
     "load_index",
-    "locate",
     "missing_line_error",
     "open_dataset",
     "read_index",

@@ -25,7 +25,6 @@ from training.data.uris import FileLocation, expand_path, expand_uri, fingerprin
 from training.package_files import resource_folder
 from training.yaml_files import did_you_mean
 
-GENERATED = Path("prepared/generated")
 ALIGNMENT = "alignment"  # the field of gold word alignments
 
 
@@ -94,6 +93,7 @@ class Dataset(Description):
             split=described.split or split,
             features=None if described.features is None else self.find_file(described.features),
             required=described.required,
+            drawn=described.drawn,
         )
 
     def included_lines(self, split: str) -> frozenset[int] | None:
@@ -210,27 +210,15 @@ def read_description(name_or_path: str) -> tuple[str, Path, Description]:
         ) from None
 
 
-def locate(name_or_path: str, root: Path | None = None) -> Dataset:
-    """A data set whose files need not exist: its description and search folders. Raises the errors of
-    read_description."""
+def open_dataset(name_or_path: str, root: Path | None = None) -> Dataset:
+    """A data set by the name of a shipped description or by the path of a YAML file; its files need not exist.
+
+    `root`: the folder of the corpora (default: INTERLINEAR_DATA, else ./data). Raises UnknownDataError (with the known
+    names) and DataError.
+    """
     name, yaml_path, description = read_description(name_or_path)
     values = {key: getattr(description, key) for key in Description.model_fields}
     return Dataset(name=name, path=yaml_path, roots=(data_root(root), yaml_path.parent), **values)
-
-
-def open_dataset(name_or_path: str, root: Path | None = None, generated: Path = GENERATED) -> Dataset:
-    """Open a data set by the name of a shipped description or by the path of a YAML file.
-
-    Data that the description asks to generate are generated if they do not exist. `root`: the folder of the corpora
-    (default: INTERLINEAR_DATA, else ./data). `generated`: the folder for generated data. Raises UnknownDataError (with
-    the known names) and DataError.
-    """
-    dataset = locate(name_or_path, root)
-    if dataset.generate is None:
-        return dataset
-    from training.demo import generate
-
-    return dataset.model_copy(update={"roots": (generate(dataset.generate, generated),)})
 
 
 def description_path(name_or_path: str) -> Path:

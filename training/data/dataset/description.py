@@ -115,10 +115,12 @@ class FieldFiles(StrictModel):
 
 
 class ImageFiles(StrictModel):
-    """An image field of a split: an archive or a folder of images, and an index that assigns them to lines."""
+    """An image field of a split: an archive or a folder of images, and an index that assigns them to lines. `drawn`:
+    the images are drawn from the descriptions of scenes in the index, which is then also `images`."""
 
     images: str
     index: str
+    drawn: bool = False
     split: str | None = None
     features: str | None = None
     required: bool = False
@@ -210,7 +212,6 @@ class Description(StrictModel):
     cleaning: Cleaning = Cleaning()
     defaults: dict[str, RecipeValue] = {}
     homes: dict[str, DownloadSource] = {}
-    generate: Literal["demo", "demo-headline", "demo-image", "demo-postedit"] | None = None
 
     @model_validator(mode="after")
     def check_languages(self) -> "Description":

@@ -43,7 +43,8 @@ class TextField:
 
 @dataclass(frozen=True)
 class ImageField:
-    """An image field of a split, with its files resolved. `split`: the split's name in the index."""
+    """An image field of a split, with its files resolved. `split`: the split's name in the index. `drawn`: the images
+    are drawn from the scenes that the index describes."""
 
     name: str
     images: Path
@@ -51,6 +52,7 @@ class ImageField:
     split: str
     features: Path | None
     required: bool
+    drawn: bool = False
 
 
 def quote_names(names: Sequence[str] | Mapping[str, object]) -> str:

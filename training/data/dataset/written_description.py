@@ -50,5 +50,4 @@ def _located(dataset: Dataset, path: str) -> str:
     if is_uri(path) or Path(path).is_absolute():
         return path
     root = next((root for root in dataset.roots if expand_path(str(root / path))), None)
-    beside = dataset.generate is not None or root == dataset.path.parent
-    return str(root.resolve() / path) if root is not None and beside else path
+    return str(root.resolve() / path) if root == dataset.path.parent else path

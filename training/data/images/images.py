@@ -9,13 +9,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from pydantic import ValidationError
 
 from seq2seq.config import ImageGrid
 from seq2seq.errors import DataError, ImageError
 from seq2seq.images.decode import MAX_BYTES, SUFFIXES, decode_image
 from training.data.dataset import ImageField, IndexEntry, load_index, missing_line_error, read_index
+from training.data.formats import read_file
+from training.data.images.drawing import SceneImage
 from training.data.images.image_features import Features, check_features_match, open_features
 from training.data.uris import fingerprint
+from training.yaml_files import first_problem
 
 ImageReader = Callable[[int], np.ndarray | None]
 """Returns the model's input for a line, counted from 0; None if the line has no image."""
@@ -83,13 +87,32 @@ class ImageArchive:
             raise DataError(error.where, error.problem, "repair it, or remove its row from the index") from None
 
 
+class DrawnImages(ImageArchive):
+    """Images drawn from the descriptions of scenes in the fourth column of an image index."""
+
+    @property
+    def contents(self) -> Mapping[str, ByteRange]:
+        """The names of all images; they have no position. Raises DataError."""
+        return dict.fromkeys(self.scenes, ByteRange(0, 0))
+
+    @property
+    def scenes(self) -> Mapping[str, SceneImage]:
+        """All scenes by the names of their images. Raises DataError."""
+        status = self.path.stat()
+        return read_scenes(self.path, status.st_size, status.st_mtime_ns)
+
+    def read(self, member: str, byte_range: ByteRange) -> bytes:
+        """The image of a scene as a PNG file. Raises DataError."""
+        return self.scenes[member].png()
+
+
 class SplitImages:
     """The images of a split, read on demand. Several threads may read at the same time."""
 
     def __init__(self, field: ImageField) -> None:
         """Raises DataError: an invalid index, or no row for the split."""
         self.field = field
-        self.archive = ImageArchive(field.images)
+        self.archive = (DrawnImages if field.drawn else ImageArchive)(field.images)
         self.entries: Mapping[int, IndexEntry] = read_index(field)
 
     def member_name(self, line: int) -> str | None:
@@ -189,3 +212,18 @@ def read_tar_index(path: Path, size: int, modified: int) -> Mapping[str, ByteRan
             f"cannot be read as an archive ({error})",
             "give an uncompressed tar, so that each picture can be found in it, or a folder",
         ) from None
+
+
+@lru_cache(maxsize=4)
+def read_scenes(path: Path, size: int, modified: int) -> Mapping[str, SceneImage]:
+    """The scenes in the fourth column of an image index, by the names of their images. Raises DataError."""
+    scenes: dict[str, SceneImage] = {}
+    for number, line in enumerate(read_file(path), 1):
+        *_, member, description = ("", "", *line.split("\t"))
+        try:
+            scenes[member] = SceneImage.model_validate_json(description)
+        except ValidationError as error:
+            raise DataError(
+                f"{path}, row {number}", f"describes no scene: {first_problem(error)}", "see docs/datasets.md"
+            ) from None
+    return scenes
