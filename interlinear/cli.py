@@ -30,6 +30,7 @@ from interlinear.commands.submit import submit
 from interlinear.commands.train import train
 from interlinear.commands.translate import translate
 from interlinear.commands.tune import tune
+from seq2seq.installation import DISTRIBUTION
 from seq2seq.memory_allocator import keep_freed_memory
 
 MAKE, JUDGE, KEEP, USE = "Train a model", "Evaluate it", "Register it", "Use it"
@@ -52,7 +53,7 @@ def main_options(
     if version:
         from importlib.metadata import version as installed
 
-        print(f"interlinear {installed('interlinear')}")
+        print(f"interlinear {installed(DISTRIBUTION)}")
         raise typer.Exit
     if context.invoked_subcommand is None:
         print(context.get_help())

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 import typer
 
 from seq2seq.errors import InterlinearError, UsageError, as_sentence
+from seq2seq.installation import how_to_install
 
 if TYPE_CHECKING:
     from training.data.fetch import DownloadProgress
@@ -88,7 +89,7 @@ def exit_code_of(work: Callable[[], int | None]) -> int:
         if package not in EXTRAS:
             raise
         extra = EXTRAS[package]
-        say(f"this needs the package '{package}', which is not installed. Run pip install 'interlinear[{extra}]'.")
+        say(f"this needs the package '{package}', which is not installed: {how_to_install(extra)}.")
         return FAILED
     except BrokenPipeError:
         # The reader of our output closed the pipe. Python flushes stdout again at exit, so redirect it to /dev/null.

@@ -9,6 +9,7 @@ from importlib.metadata import version
 from fastapi import FastAPI
 from starlette.middleware.cors import CORSMiddleware
 
+from seq2seq.installation import DISTRIBUTION
 from seq2seq.text.sentences import split_sentences
 from service import problems
 from service.auth.auth import Auth
@@ -123,7 +124,7 @@ def create_app(settings: Settings) -> FastAPI:
     app = FastAPI(
         title="Interlinear",
         description=API_DESCRIPTION,
-        version=version("interlinear"),
+        version=version(DISTRIBUTION),
         lifespan=lifespan,
         docs_url=None,
         redoc_url=None,

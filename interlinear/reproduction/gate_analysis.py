@@ -40,6 +40,7 @@ def analyse_gates(generation: "SequenceGenerator", data: str, test: str, data_ro
 def gates_by_class(generation: "SequenceGenerator", test_set: "TestSet") -> "dict[str, ClassGate]":
     """Number of reference words and mean gate by word class; empty where the language has no tagger, or HanTa is not
     installed."""
+    from seq2seq.installation import how_to_install
     from training.reproduce.gates import ClassGate
     from training.reproduce.word_classes import has_tagger, tagger_languages, word_classes
 
@@ -47,7 +48,7 @@ def gates_by_class(generation: "SequenceGenerator", test_set: "TestSet") -> "dic
     if language not in tagger_languages():
         return {}
     if not has_tagger():
-        say("gates by word class are left out: they need pip install 'interlinear[analysis]'")
+        say(f"gates by word class are left out, for want of HanTa: {how_to_install('analysis')}")
         return {}
     (source,) = test_set.texts
     references = test_set.references[0]

@@ -1,10 +1,13 @@
 """MLflow metadata of a bundle: tags, signature, input example and requirements."""
 
+import json
 from contextlib import suppress
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError, distribution, version
 from typing import TYPE_CHECKING
 
 from mlflow.types import ColSpec, DataType, ParamSchema, ParamSpec, Schema, TensorSpec
+
+from seq2seq.installation import DISTRIBUTION
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -64,9 +67,14 @@ def input_example(card: "ModelCard") -> "pd.DataFrame":
 
 
 def pip_requirements() -> list[str]:
-    """The packages that load a bundle, each at the installed version; this project where it is installed."""
+    """The packages that load a bundle, each at the installed version; this project, where it is installed, by the
+    address from which pip took it, since its name on a package index may be anybody's."""
     requirements = []
-    for package in ("interlinear", "mlflow", "torch", "tokenizers", "safetensors", "pydantic", "numpy", "pillow"):
+    with suppress(PackageNotFoundError):
+        origin = distribution(DISTRIBUTION).read_text("direct_url.json")
+        at = f" @ {json.loads(origin)['url']}" if origin else f"=={version(DISTRIBUTION)}"
+        requirements.append(f"{DISTRIBUTION}{at}")
+    for package in ("mlflow", "torch", "tokenizers", "safetensors", "pydantic", "numpy", "pillow"):
         with suppress(PackageNotFoundError):
             requirements.append(f"{package}=={version(package).partition('+')[0]}")
     return requirements

@@ -12,6 +12,7 @@ from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from seq2seq.errors import StoreError, UsageError
+from seq2seq.installation import how_to_install
 
 LARGEST_INTEGER = 2**31 - 1  # in a column of PostgreSQL
 STORE_TIMEOUT = 5  # seconds to wait for a connection, for another writer, and for a statement
@@ -121,4 +122,4 @@ def _postgresql_engine(url: URL, name: str) -> Engine:
             pool_size=2, max_overflow=0, pool_timeout=STORE_TIMEOUT, pool_pre_ping=True, hide_parameters=True,
         )  # fmt: skip
     except ModuleNotFoundError:
-        raise UsageError(name, "PostgreSQL's driver is not here", "install interlinear[postgres]") from None
+        raise UsageError(name, "PostgreSQL's driver is not here", how_to_install("postgres")) from None

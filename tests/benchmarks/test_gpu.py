@@ -249,7 +249,7 @@ class Present(importlib.machinery.PathFinder):
     @classmethod
     def find_spec(cls, name, path=None, target=None):
         top = name.partition(".")[0]
-        if top in distributions and not distributions[top] & needed and "interlinear" not in distributions[top]:
+        if top in distributions and not distributions[top] & needed and "interlinear-nmt" not in distributions[top]:
             return None
         return super().find_spec(name, path, target)
 

@@ -67,8 +67,8 @@ def test_a_usage_error_is_a_message_and_exit_code_2(arguments, capsys):
         (BundleError("b", "broken"), 1, "interlinear: b: broken.\n"),
         (KeyboardInterrupt(), 130, "interlinear: interrupted.\n"),
         (OSError(28, "No space left on device", "x/y"), 1, "interlinear: x/y: No space left on device.\n"),
-        (ModuleNotFoundError("No module named 'ray'", name="ray.train"), 1, "pip install 'interlinear[train]'"),
-        (ModuleNotFoundError("No module named 'fastapi'", name="fastapi"), 1, "pip install 'interlinear[serve]'"),
+        (ModuleNotFoundError("No module named 'ray'", name="ray.train"), 1, "pip install '.[train]'"),
+        (ModuleNotFoundError("No module named 'fastapi'", name="fastapi"), 1, "pip install '.[serve]'"),
     ],
 )
 def test_expected_errors_are_messages(error, code, said, capsys):
@@ -113,4 +113,4 @@ def test_an_install_without_extras_names_the_missing_extra(tmp_path):
     done = subprocess.run([*COMMAND, "models"], env=os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{Path.cwd()}"},
                           capture_output=True, text=True, check=False)  # fmt: skip
     assert done.returncode == 1
-    assert done.stderr.startswith("interlinear: ") and "interlinear[train]" in done.stderr
+    assert done.stderr.startswith("interlinear: ") and "'.[train]'" in done.stderr

@@ -1,4 +1,4 @@
-"""The dependencies of `pip install interlinear[serve]` suffice to serve: tested in this environment with all others
+"""The dependencies of the extra `serve` suffice to serve: tested in this environment with all others
 hidden."""
 
 import importlib.metadata
@@ -9,6 +9,7 @@ from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
+from seq2seq.installation import DISTRIBUTION
 from tests.service.test_ray_serve import registered
 
 ROOT = Path(__file__).parents[2]
@@ -49,7 +50,7 @@ def test_a_service_reads_the_registry_with_its_extra_alone(bundles, tmp_path):
     absent = [
         module
         for module, distributions in importlib.metadata.packages_distributions().items()
-        if not {canonicalize_name(name) for name in distributions} & (brought | {"interlinear"})
+        if not {canonicalize_name(name) for name in distributions} & (brought | {DISTRIBUTION})
     ]
     assert "pandas" in absent and "sklearn" in absent
     registered(bundles, tmp_path)

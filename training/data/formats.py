@@ -15,6 +15,7 @@ from itertools import islice
 from typing import Any, BinaryIO, cast
 
 from seq2seq.errors import DataError
+from seq2seq.installation import how_to_install
 from training.data.cleaning import Encoding
 from training.data.normalize import NormalizationStep, build_normalizer
 from training.data.uris import FileLocation, directory_error, file_stat, open_file, os_error_message
@@ -180,7 +181,7 @@ def open_decompressed(location: FileLocation) -> Iterator[tuple[BinaryIO, bool]]
                 import pyarrow as pa
             except ImportError:
                 raise DataError(
-                    str(location), "is read by pyarrow, which is not installed", "pip install 'interlinear[train]'"
+                    str(location), "is read by pyarrow, which is not installed", how_to_install("train")
                 ) from None
             yield io.BufferedReader(pa.CompressedInputStream(file, "zstd"), 1 << 17), False
         else:
@@ -232,7 +233,7 @@ def _open_parquet(location: FileLocation) -> Iterator[Any]:
         from pyarrow.parquet import ParquetFile
     except ImportError:
         raise DataError(
-            str(location), "Parquet is read by pyarrow, which is not installed", "pip install 'interlinear[train]'"
+            str(location), "Parquet is read by pyarrow, which is not installed", how_to_install("train")
         ) from None
     with convert_read_errors(location), open_file(location) as file, ParquetFile(file, pre_buffer=False) as parquet:
         yield parquet

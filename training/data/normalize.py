@@ -6,6 +6,7 @@ from functools import reduce
 from typing import Literal
 
 from seq2seq.errors import DataError
+from seq2seq.installation import how_to_install
 
 NormalizationStep = Literal["moses", "jieba", "lower", "digits"]
 TOKENIZING_STEPS: frozenset[NormalizationStep] = frozenset(["moses", "jieba"])  # steps that split a line into words
@@ -43,7 +44,7 @@ def jieba_segmenter(unknown: str | None) -> Callable[[str], str]:
         from rjieba import cut
     except ImportError:
         raise DataError(
-            "jieba", "Chinese is segmented by rjieba, which is not installed", "pip install 'interlinear[chinese]'"
+            "jieba", "Chinese is segmented by rjieba, which is not installed", how_to_install("chinese")
         ) from None
     spaces = re.compile(rf"(?<=[{HAN}]) +(?=[{HAN}])")
 

@@ -14,6 +14,7 @@ from typing import Any, cast
 from urllib.parse import unquote, urlsplit
 
 from seq2seq.errors import DataError
+from seq2seq.installation import how_to_install
 
 SCHEMES = ("s3", "gs")
 BUFFER = 1 << 20  # bytes requested from a store at a time
@@ -143,7 +144,7 @@ def _filesystem(uri: str) -> tuple[Any, str]:
         from pyarrow import fs
     except ImportError:
         raise DataError(
-            str(location), "stores are read by pyarrow, which is not installed", "pip install 'interlinear[train]'"
+            str(location), "stores are read by pyarrow, which is not installed", how_to_install("train")
         ) from None
     with as_data_error(location):
         return cast(tuple[Any, str], fs.FileSystem.from_uri(uri))

@@ -27,6 +27,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from seq2seq.bundle.checksums import checksum
 from seq2seq.errors import CorruptedError, StorageError, UsageError
 from seq2seq.files import fsync
+from seq2seq.installation import how_to_install
 from training.storage.local_file import LocalFile, local_errors
 
 MANIFEST = ".manifest.json"
@@ -374,7 +375,7 @@ def _connect(uri: str) -> tuple[Any, str]:
     try:
         from pyarrow.fs import AwsStandardS3RetryStrategy, FileSystem, S3FileSystem
     except ImportError:
-        raise UsageError("--storage", "this needs pyarrow", "install interlinear[train]") from None
+        raise UsageError("--storage", "this needs pyarrow", how_to_install("train")) from None
     try:
         fs, root = FileSystem.from_uri(uri)
         if fs.type_name == "s3":  # by default an unresponsive server is waited for silently for 100 s

@@ -286,7 +286,7 @@ def test_chinese_has_one_segmentation(tmp_path: Path):
 
 def test_a_segmenter_that_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "rjieba", None)
-    with pytest.raises(DataError, match=r"rjieba, which is not installed. Pip install 'interlinear\[chinese\]'"):
+    with pytest.raises(DataError, match=r"rjieba, which is not installed. Run pip install '\.\[chinese\]'"):
         rewritten(tmp_path, "zh", ["你好"], ["jieba"])
 
 

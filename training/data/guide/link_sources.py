@@ -12,6 +12,7 @@ from seq2seq.alignment.hmm_constants import constants_digest
 from seq2seq.alignment.pair_words import normalize_words
 from seq2seq.bundle.checksums import checksum
 from seq2seq.errors import DataError, UsageError
+from seq2seq.installation import how_to_install
 from training.data.dataset.fields import TextField
 from training.data.formats import Part, count_lines, read_file
 
@@ -190,7 +191,7 @@ def missing(name: str, package: str, extra: str) -> UsageError:
     return UsageError(
         f"training.guide.from: {name}",
         f"the package {package} is not installed",
-        f"install it (pip install 'interlinear[{extra}]'), or use from: hmm, which needs nothing",
+        f"{how_to_install(extra)}; or use from: hmm, which needs nothing",
     )
 
 
