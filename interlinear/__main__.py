@@ -1,5 +1,15 @@
-"""Runs the command-line program: `python -m interlinear`."""
+"""Entry point of the command: `interlinear`, or `python -m interlinear`."""
 
-from interlinear.cli import main
+from interlinear.hidden_modules import end_if_hidden
 
-main()
+
+def main() -> None:
+    """Run the command, unless files of the working folder hide its modules."""
+    end_if_hidden()
+    from interlinear.cli import main as run_command
+
+    run_command()
+
+
+if __name__ == "__main__":
+    main()

@@ -3,6 +3,7 @@
 Command modules import heavy packages inside their functions, so that `interlinear --help` answers at once.
 """
 
+import os
 import sys
 from collections.abc import Sequence
 from typing import Annotated
@@ -30,7 +31,7 @@ from interlinear.commands.submit import submit
 from interlinear.commands.train import train
 from interlinear.commands.translate import translate
 from interlinear.commands.tune import tune
-from seq2seq.installation import DISTRIBUTION
+from seq2seq.installation import DISTRIBUTION, SAFE_PATH
 from seq2seq.memory_allocator import keep_freed_memory
 
 MAKE, JUDGE, KEEP, USE = "Train a model", "Evaluate it", "Register it", "Use it"
@@ -99,6 +100,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def main() -> None:
     """Entry point of the console script."""
+    os.environ.update(SAFE_PATH)
     console.end_on_sigterm()
     keep_freed_memory()
     sys.exit(run(sys.argv[1:]))

@@ -21,6 +21,7 @@ from interlinear.console import say
 from interlinear.demo.demo_example import DATA, pick_example, read_test_set
 from interlinear.demo.training_record import TrainingRecord, code_hash
 from seq2seq.errors import ServiceError
+from seq2seq.installation import PYTHON
 
 RECIPE, MODEL = "rnnsearch_small", "demo-de-en"
 OUTPUT = "test.en"  # the model's translations of the test set
@@ -78,7 +79,7 @@ class DemoRun:
     @contextmanager
     def child(self, arguments: Sequence[str], **streams: Any) -> Iterator[subprocess.Popen[Any]]:
         """Run an `interlinear` command in the demo's folder; the process is terminated when the block ends."""
-        command = [sys.executable, "-m", "interlinear", *arguments]
+        command = [*PYTHON, "-m", "interlinear", *arguments]
         child = subprocess.Popen(command, cwd=self.folder, env=self.environment, **streams)
         try:
             yield child

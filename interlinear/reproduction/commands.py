@@ -1,13 +1,13 @@
 """Runs commands of `interlinear`, each in a process of its own."""
 
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Generator, Sequence
 from typing import TypeVar
 
 from interlinear.console import say
 from seq2seq.errors import TrainingError
+from seq2seq.installation import PYTHON
 
 Key = TypeVar("Key")
 
@@ -29,7 +29,7 @@ def run_commands(keys: Sequence[Key], arguments: Callable[[Key], list[str]], at_
                 say(f"{key}: interlinear {' '.join(words)}")
                 # In its own session, out of reach of the terminal's Ctrl-C: a second signal would end it unsaved.
                 running[key] = subprocess.Popen(
-                    [sys.executable, "-m", "interlinear", *words], stdout=subprocess.DEVNULL, start_new_session=True
+                    [*PYTHON, "-m", "interlinear", *words], stdout=subprocess.DEVNULL, start_new_session=True
                 )
             for key in [key for key, child in running.items() if child.poll() is not None]:
                 code = running.pop(key).returncode

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from documents.inline import AlignedText, is_edge_inside
+from seq2seq.installation import PYTHON
 from service.files.document_worker import NO_SPACE, REFUSED
 from service.problems import Problem
 
@@ -84,7 +85,7 @@ class WorkerRun:
         """Start the process, and return what it writes. Raises Problem, and OSError if the disk is full."""
         limits = [str(self._megabytes), str(int(self._seconds) + 1)]
         with subprocess.Popen(
-            [sys.executable, "-m", WORKER, *limits, str(self._path)],
+            [*PYTHON, "-m", WORKER, *limits, str(self._path)],
             stdin=subprocess.PIPE,
             stdout=self._output,
             stderr=subprocess.PIPE,

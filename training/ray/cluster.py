@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import ray
+from ray.job_config import JobConfig
 
 from seq2seq.errors import InterlinearError, TrainingError, UsageError
 from training.ray.capacity import available_cpus
@@ -42,6 +43,19 @@ class WorkerGroupConfig:
         return {"cpu": 1, "gpu": 10_000 // self.per_gpu / 10_000} if self.gpu else {"cpu": 1}
 
 
+class SafePathConfig(JobConfig):
+    """A job whose workers find modules as they are installed. Ray would put the driver's working folder first on their
+    path, where a `training.py` of the user hides ours.
+
+    Ray leaves it out by itself for a job with a `working_dir`, but then workers run there: relative paths of the
+    environment, such as MLFLOW_TRACKING_URI, mean other files, and a submitted job may have only one.
+    """
+
+    def _serialize(self) -> str:
+        self._py_driver_sys_path = []
+        return super()._serialize()
+
+
 @contextmanager
 def ray_cluster(group: WorkerGroupConfig) -> Iterator[None]:
     """A connection to the cluster at the address, or a local cluster that ends with this process."""
@@ -55,10 +69,16 @@ def ray_cluster(group: WorkerGroupConfig) -> Iterator[None]:
         try:
             if group.address:
                 check_address(group.address)
-                ray.init(address=group.address, log_to_driver=False, logging_level=logging.ERROR)
+                ray.init(
+                    address=group.address,
+                    job_config=SafePathConfig(),
+                    log_to_driver=False,
+                    logging_level=logging.ERROR,
+                )
             else:
                 ray.init(
                     address="local",  # ignore other clusters that Ray may find on this machine
+                    job_config=SafePathConfig(),
                     num_cpus=available_cpus(),
                     include_dashboard=False,
                     object_store_memory=OBJECT_STORE,

@@ -459,3 +459,23 @@ def trained(head: Head, run: str) -> None:
     """Wait until a job has trained for two epochs."""
     cluster = Cluster(head.address)
     wait_for(lambda: "epoch 2  loss" in cluster.logs(cluster.newest(run)), 300)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_modules_of_the_user_hide_none_where_the_command_and_the_job_run(head: Head, tmp_path: Path):
+    """A job without packed files has no `working_dir`, for which Ray would leave the job's folder off the path."""
+    for folder in (tmp_path, head.folder):
+        (folder / "service").mkdir(parents=True)
+        for file in ("training.py", "service/__init__.py"):
+            (folder / file).write_text("raise RuntimeError('the working folder hides a module')\n")
+    settings = [word for setting in (*SETTINGS, *TINY, "training.epochs=1") for word in ("--set", setting)]
+    done = subprocess.run(
+        [Path(sys.executable).with_name("interlinear"), "submit", "rnnsearch", "--data", "demo", "--run", "hidden",
+         *settings, "--folder", str(head.folder), "--address", head.address, "--wait"],
+        cwd=tmp_path, env=user_environment(tmp_path), capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    for file in ("training.py", "service/__init__.py"):
+        (head.folder / file).unlink()
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [head.weights("hidden")]
