@@ -21,7 +21,6 @@ from seq2seq.errors import BundleError, RegistryError, UsageError
         ("models:/de-en@champion", AliasName("de-en", "champion")),
         ("models:/de-en", AliasName("de-en", "champion")),
         ("models:/Wörter mit Raum/12", VersionName("Wörter mit Raum", "12")),
-        ("models:/de,en/1", VersionName("de,en", "1")),  # by an earlier version
         ("runs:/0123abcd/model", RunName("0123abcd", "model")),
         ("runs/demo/bundle", FolderName(Path("runs/demo/bundle"))),
         ("../models", FolderName(Path("../models"))),
@@ -46,6 +45,7 @@ def test_the_four_forms_of_a_name(text: str, expected: object):
         "models:/de-en@",
         "models:/de-en@../x",
         "models:/de\nen/1",
+        "models:/de,en/1",
         "models:de-en/3",
         "runs:/../../model",
         "runs:/0123/../model",
