@@ -1,4 +1,4 @@
-"""docker-compose.yml: checked by its schema, by linters, and as `deploy.local` reads it."""
+"""docker-compose.yml: checked by its schema, by linters, and as `tests.stack` reads it."""
 
 import re
 import shutil
@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from deploy.local import images
-from deploy.local.compose import read
 from seq2seq.errors import UsageError
 from service.settings import Settings
+from tests.stack import images
+from tests.stack.compose import read
 
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent

@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from deploy.local import images, network
+from tests.stack import images, network
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = {
@@ -36,7 +36,7 @@ def free_ports(count: int) -> list[int]:
 
 def stack(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """A command of the local stack."""
-    command = [sys.executable, "-m", "deploy.local", *words]
+    command = [sys.executable, "-m", "tests.stack", *words]
     return subprocess.run(
         command, cwd=ROOT, env={**os.environ, **environment}, capture_output=True, text=True, check=False
     )

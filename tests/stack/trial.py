@@ -13,9 +13,9 @@ from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote
 
-from deploy.local import running
-from deploy.local.sandbox import ROOT
 from seq2seq.errors import ServiceError
+from tests.stack import running
+from tests.stack.sandbox import ROOT
 
 _MODEL = "de-en"  # the default of INTERLINEAR_MODEL in docker-compose.yml
 _FOLDER = "/srv/interlinear"  # where jobs run on the cluster: its volume `work`

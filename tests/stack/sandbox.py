@@ -8,9 +8,9 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from deploy.local import images
-from deploy.local.compose import Service, Stack
-from deploy.local.network import Host
+from tests.stack import images
+from tests.stack.compose import Service, Stack
+from tests.stack.network import Host
 
 ROOT = Path(__file__).parents[2]
 _CODE = ("seq2seq", "registry", "documents", "training", "service", "interlinear", "recipes", "corpora", "tables")

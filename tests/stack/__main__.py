@@ -1,4 +1,4 @@
-"""`python -m deploy.local`: the stack of docker-compose.yml as processes, for a machine without Docker."""
+"""`python -m tests.stack`: the stack of docker-compose.yml as processes, for a machine without Docker."""
 
 import subprocess
 import sys
@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from deploy.local import running
 from interlinear.console import say
 from seq2seq.errors import InterlinearError
+from tests.stack import running
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__)
 
@@ -60,7 +60,7 @@ def status() -> None:
 @app.command()
 def test() -> None:
     """Train, register, promote and translate through the running stack."""
-    from deploy.local import trial
+    from tests.stack import trial
 
     trial.run()
 

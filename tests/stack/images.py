@@ -5,7 +5,7 @@ import shlex
 import sys
 from pathlib import Path
 
-from deploy.local.compose import Service
+from tests.stack.compose import Service
 
 # The postgres image's entrypoint creates the data directory and the database named by the environment, once.
 _FIRST_START = """

@@ -212,5 +212,5 @@ def read(path: Path, environment: dict[str, str] | None = None) -> Stack:
         raise UsageError(
             str(path),
             f"{where}: {wrong['msg'].lower()}",
-            "the local stack cannot follow it: see deploy/local/compose.py",
+            "the local stack cannot follow it: see tests/stack/compose.py",
         ) from None

@@ -9,12 +9,12 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from deploy.local import images, network, sandbox
-from deploy.local.compose import Service, Stack, read
-from deploy.local.network import Host
-from deploy.local.processes import Process, started
-from deploy.local.sandbox import ROOT, Places
 from seq2seq.errors import ServiceError, UsageError
+from tests.stack import images, network, sandbox
+from tests.stack.compose import Service, Stack, read
+from tests.stack.network import Host
+from tests.stack.processes import Process, started
+from tests.stack.sandbox import ROOT, Places
 
 PLACES = Places(ROOT / ".stack")
 _TOOLS = {"ip": "iproute2", "bwrap": "bubblewrap", "nsenter": "util-linux", "setpriv": "util-linux", "socat": "socat"}
@@ -116,7 +116,7 @@ def stop(name: str) -> None:
     state = _state()
     mine = [running for running in state.running if running.host.service == name]
     if not mine:
-        raise ServiceError(name, "no such service is up", "see python -m deploy.local status")
+        raise ServiceError(name, "no such service is up", "see python -m tests.stack status")
     service = stack().services[name]
     for running in mine:
         _end(service, running)
