@@ -140,6 +140,7 @@ def test_loading_executes_no_code_and_reads_no_pickle(
     kept = store.find(parse_model_name("models:/de-en/1")).folder
     assert kept is not None
     files = [path for path in kept.rglob("*") if path.is_file()]
+    assert "model.safetensors" in {path.name for path in files}
     assert {path.suffix for path in files} <= {".json", ".safetensors", ".py", ".txt", ".yaml", ".md", ""}
     assert not [
         path for path in files if path.read_bytes()[:1] == b"\x80" or torch.serialization._is_zipfile(path.open("rb"))

@@ -1,20 +1,23 @@
 """A network of namespaces: every instance of a service has its own address, like containers on a bridge."""
 
 import subprocess
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import IPv4Network
 from pathlib import Path
 
-from seq2seq.errors import UsageError
+import psutil
 
 BRIDGE = "interlinear0"
-_SUBNET = IPv4Network("10.213.77.0/24")
+BRIDGE_FOLDER = Path("/sys/class/net", BRIDGE)  # there while the network is
+SUBNET = IPv4Network("10.213.77.0/24")
 _PREFIX = "interlinear-"  # of the namespaces' names
 
 
 @dataclass(frozen=True)
 class Host:
-    """One instance of a service: its name and address."""
+    """One instance of a service, and its address."""
 
     service: str
     number: int
@@ -25,45 +28,50 @@ class Host:
         """The network namespace's name."""
         return f"{_PREFIX}{self.service}-{self.number}"
 
+    def processes(self) -> list[psutil.Process]:
+        """The processes in its namespace, the oldest first, which is bubblewrap."""
+        listed = subprocess.run(["ip", "netns", "pids", self.namespace], capture_output=True, text=True, check=False)
+        found = []
+        for pid in map(int, listed.stdout.split()):
+            with suppress(psutil.NoSuchProcess):
+                found.append(psutil.Process(pid))
+        return sorted(found, key=psutil.Process.create_time)
 
-def planned(instances: list[str]) -> list[Host]:
+    def command(self) -> psutil.Process | None:
+        """The service's own process: the child of its process namespace's first one, which is bubblewrap's child."""
+        with suppress(psutil.NoSuchProcess, IndexError):
+            return self.processes()[0].children()[0].children()[0]
+        return None
+
+
+def plan(instances: Iterable[str]) -> list[Host]:
     """Assign an address to every instance; a service's name occurs once per instance."""
-    seen: dict[str, int] = {}
-    hosts = []
-    for place, service in enumerate(instances):
-        seen[service] = seen.get(service, 0) + 1
-        hosts.append(Host(service, seen[service], str(_SUBNET[place + 2])))
-    return hosts
+    names = list(instances)
+    return [Host(name, names[:place].count(name) + 1, str(SUBNET[place + 2])) for place, name in enumerate(names)]
 
 
-def lay(hosts: list[Host], hosts_file: Path) -> None:
-    """Create the bridge, the namespaces and the hosts file. Raises UsageError if they exist."""
-    if (Path("/sys/class/net") / BRIDGE).exists():
-        raise UsageError("stack-up", f"the network {BRIDGE} exists: a stack is up", "say make stack-down first")
-    gateway = f"{_SUBNET[1]}/{_SUBNET.prefixlen}"
+def create(hosts: list[Host], hosts_file: Path) -> None:
+    """Create the bridge, the namespaces and the hosts file."""
     _ip("link", "add", BRIDGE, "type", "bridge")
-    _ip("address", "add", gateway, "dev", BRIDGE)
+    _ip("address", "add", f"{SUBNET[1]}/{SUBNET.prefixlen}", "dev", BRIDGE)
     _ip("link", "set", BRIDGE, "up")
     for place, host in enumerate(hosts):
-        outside = f"il{place}"
         _ip("netns", "add", host.namespace)
-        _ip("link", "add", outside, "type", "veth", "peer", "name", "eth0", "netns", host.namespace)
-        _ip("link", "set", outside, "master", BRIDGE, "up")
-        _ip("-n", host.namespace, "address", "add", f"{host.address}/{_SUBNET.prefixlen}", "dev", "eth0")
+        _ip("link", "add", f"il{place}", "type", "veth", "peer", "name", "eth0", "netns", host.namespace)
+        _ip("link", "set", f"il{place}", "master", BRIDGE, "up")
+        _ip("-n", host.namespace, "address", "add", f"{host.address}/{SUBNET.prefixlen}", "dev", "eth0")
         _ip("-n", host.namespace, "link", "set", "eth0", "up")
         _ip("-n", host.namespace, "link", "set", "lo", "up")
-        _ip("-n", host.namespace, "route", "add", "default", "via", str(_SUBNET[1]))
+        _ip("-n", host.namespace, "route", "add", "default", "via", str(SUBNET[1]))
     names = "".join(f"{host.address} {host.service} {host.service}-{host.number}\n" for host in hosts)
     hosts_file.write_text("127.0.0.1 localhost\n" + names, encoding="utf-8")
 
 
-def clear() -> None:
-    """Remove what `lay` created, as far as it exists."""
-    listed = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True).stdout
-    for line in listed.splitlines():
-        if line.startswith(_PREFIX):
-            _ip("netns", "del", line.split()[0])
-    if (Path("/sys/class/net") / BRIDGE).exists():
+def remove() -> None:
+    """Remove what `create` created, as far as it exists."""
+    for path in Path("/run/netns").glob(f"{_PREFIX}*"):
+        _ip("netns", "del", path.name)
+    if BRIDGE_FOLDER.exists():
         _ip("link", "del", BRIDGE)
 
 
