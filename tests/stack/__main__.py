@@ -7,6 +7,12 @@ from tests.stack.stack import Stack
 
 if __name__ == "__main__":
     try:
-        {"up": Stack().up, "down": Stack().down}[sys.argv[1]]()
+        match sys.argv[1:]:
+            case ["up"]:
+                Stack().up()
+            case ["down"]:
+                Stack().down()
+            case _:
+                sys.exit(__doc__)
     except InterlinearError as error:
         sys.exit(f"stack: {error}")

@@ -86,8 +86,8 @@ def _system(service: Service) -> list[str]:
     accounts.write_text(f"root:x:0:0::/root:/bin/sh\nservice:x:{uid}:{gid}::/home/interlinear:/bin/sh\n")
     words += _bind(accounts, "/etc/passwd")
     for tmpfs in service.tmpfs:
-        path, _, mode = tmpfs.partition(":mode=")
-        words += ["--perms", mode, "--tmpfs", path]
+        target, _, mode = tmpfs.partition(":mode=")
+        words += ["--perms", mode, "--tmpfs", target]
     for prefix in dict.fromkeys([sys.base_prefix, sys.prefix]):
         if not prefix.startswith("/usr"):
             words += _bind(Path(prefix), prefix)
