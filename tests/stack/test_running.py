@@ -48,7 +48,7 @@ def remains() -> list[str]:
     return found
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def stack() -> Iterator[Stack]:
     if os.geteuid() != 0:
         pytest.skip("namespaces need root")
@@ -67,18 +67,6 @@ def stack() -> Iterator[Stack]:
         own.down()
     assert remains() == before
     assert not FOLDER.exists() and not network.BRIDGE_FOLDER.exists()
-
-
-@pytest.fixture(scope="module")
-def versions(stack: Stack) -> tuple[str, str]:
-    """Two trained and registered versions of the model."""
-    return train(stack, 1), train(stack, 2)
-
-
-@pytest.fixture(scope="module")
-def key(stack: Stack) -> str:
-    """A key of the service, made before it runs."""
-    return output(stack.beside("service", "interlinear", "keys", "add", f"test-{time.time_ns()}"))
 
 
 def train(stack: Stack, seed: int) -> str:
@@ -150,17 +138,12 @@ def becomes(true: Callable[[], bool]) -> bool:
     return found
 
 
-def test_nothing_is_told_without_a_secret(stack: Stack) -> None:
-    search = f"http://{stack.address('mlflow')}:5000/api/2.0/mlflow/experiments/search"
-    for host in ("mlflow:5000", "127.0.0.1:5000", "localhost:5000"):  # on the network, and at a published port
-        assert status(search, b'{"max_results": 1}', host) == 401, "MLflow asks for a password"
-    assert status(search, b'{"max_results": 1}', "example.org") == 403, "MLflow answers to its own names only"
-    stranger = from_here(stack, "jobs", "list", RAY_AUTH_TOKEN="0" * 64)
-    assert stranger.returncode == 1 and "does not take this token" in stranger.stderr
-
-
-def test_the_promoted_version_answers(stack: Stack, versions: tuple[str, str], key: str) -> None:
-    first, second = versions
+def test_a_model_is_trained_promoted_and_served(stack: Stack) -> None:
+    """One test: a machine has one stack, and the next step takes what the last one made."""
+    check_secrets(stack)
+    check_sandbox(stack)
+    first, second = train(stack, 1), train(stack, 2)
+    key = output(stack.beside("service", "interlinear", "keys", "add", f"test-{time.time_ns()}"))
     output(stack.inside("ray-head", "interlinear", "promote", MODEL, first))
     stack.up("serve")
     assert becomes(lambda: translate(stack, key) == first)
@@ -169,21 +152,31 @@ def test_the_promoted_version_answers(stack: Stack, versions: tuple[str, str], k
     assert status(f"http://{stack.address('service')}:8000/translate", b"{}") == 401, "without a key"
     assert becomes(lambda: watched(stack, "up{job='interlinear'}") == 1)
     assert becomes(lambda: watched(stack, "up{job='ray-head'}") == 1)
+    check_stores(stack, second)
 
 
-def test_a_version_is_in_postgresql_and_its_weights_behind_mlflow(stack: Stack, versions: tuple[str, str]) -> None:
-    query = f"SELECT source FROM model_versions WHERE name = '{MODEL}' AND version = {versions[1]}"
-    words = ("psql", "--host=/var/run/postgresql", "--username=mlflow", "--tuples-only", "--command", query, "mlflow")
-    assert "models:/" in output(stack.inside("postgres", *words))
-    assert output(stack.inside("mlflow", "find", "/var/lib/mlflow/artifacts", "-name", "*.safetensors"))
+def check_secrets(stack: Stack) -> None:
+    """Nothing is told without a secret."""
+    search = f"http://{stack.address('mlflow')}:5000/api/2.0/mlflow/experiments/search"
+    for host in ("mlflow:5000", "127.0.0.1:5000", "localhost:5000"):  # on the network, and at a published port
+        assert status(search, b'{"max_results": 1}', host) == 401, "MLflow asks for a password"
+    assert status(search, b'{"max_results": 1}', "example.org") == 403, "MLflow answers to its own names only"
+    stranger = from_here(stack, "jobs", "list", RAY_AUTH_TOKEN="0" * 64)
+    assert stranger.returncode == 1 and "does not take this token" in stranger.stderr
 
 
-def test_a_service_has_its_user_and_cannot_write_its_root(stack: Stack) -> None:
+def check_sandbox(stack: Stack) -> None:
+    """A service has its user, and cannot write its root; one that is not up cannot be entered."""
     assert output(stack.inside("mlflow", "id", "--user")) == "10001"
     written = subprocess.run(stack.inside("mlflow", "touch", "/opt/here"), capture_output=True, text=True, check=False)
     assert written.returncode != 0 and "Read-only file system" in written.stderr
-
-
-def test_a_service_that_is_not_up_cannot_be_entered(stack: Stack) -> None:
     with pytest.raises(ServiceError, match="grafana: no such service is up"):
         stack.inside("grafana", "true")
+
+
+def check_stores(stack: Stack, version: str) -> None:
+    """A version is in PostgreSQL, and its weights behind MLflow's server."""
+    query = f"SELECT source FROM model_versions WHERE name = '{MODEL}' AND version = {version}"
+    words = ("psql", "--host=/var/run/postgresql", "--username=mlflow", "--tuples-only", "--command", query, "mlflow")
+    assert "models:/" in output(stack.inside("postgres", *words))
+    assert output(stack.inside("mlflow", "find", "/var/lib/mlflow/artifacts", "-name", "*.safetensors"))
