@@ -32,7 +32,7 @@ RECIPE = """
 about: small enough to be trained in a minute
 extends: rnnsearch_small
 model: {hidden: 32}
-training: {epochs: 1, epoch_updates: 40, dev_sentences: 20}
+training: {epoch_updates: 40, dev_sentences: 20}
 """
 SENTENCE = "Der Hund sieht den alten Mann."
 PATIENCE = 180.0  # seconds until the service has followed an alias, and Prometheus has scraped it
@@ -74,8 +74,8 @@ def train(stack: Stack, seed: int) -> str:
     run, workers = f"stack-{seed}-{time.time_ns()}", stack.services["ray-worker"].deploy.replicas
     recipe = FOLDER / "mine.yaml"
     recipe.write_text(RECIPE, encoding="utf-8")
-    words = ["--run", run, "--set", f"training.seed={seed}", "--workers", str(workers), "--register", MODEL]
-    words += ["--folder", WORK, "--storage", STORAGE, "--wait"]
+    words = ["--run", run, "--set", f"training.seed={seed}", "--set", "training.epochs=1", "--workers", str(workers)]
+    words += ["--register", MODEL, "--folder", WORK, "--storage", STORAGE, "--wait"]
     done = from_here(stack, "submit", str(recipe), "--data", "demo", *words, RAY_AUTH_TOKEN_PATH=f"{SECRETS}/ray_token")
     assert done.returncode == 0, done.stderr
     assert done.stderr.startswith(f"interlinear: {run} is recorded at http://mlflow:5000/#/experiments/")
