@@ -116,9 +116,8 @@ def read(path: Path, variables: Mapping[str, str]) -> ComposeFile:
         name, kind, default = found["name"], found["kind"], found["default"]
         if name is None:
             return "$"
-        if kind == ":-":
-            return variables.get(name) or default
-        return variables.get(name, default) if kind else variables[name]
+        value = variables.get(name, default) if kind else variables[name]
+        return value or default if kind == ":-" else value
 
     def filled(node: Any) -> Any:
         if isinstance(node, str):

@@ -1,7 +1,6 @@
 """A network of namespaces: every instance of a service has its own address, like containers on a bridge."""
 
 import subprocess
-from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import IPv4Network
@@ -44,9 +43,8 @@ class Host:
         return None
 
 
-def plan(instances: Iterable[str]) -> list[Host]:
+def plan(names: list[str]) -> list[Host]:
     """Assign an address to every instance; a service's name occurs once per instance."""
-    names = list(instances)
     return [Host(name, names[:place].count(name) + 1, str(SUBNET[place + 2])) for place, name in enumerate(names)]
 
 

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 
 import psutil
 
@@ -43,7 +44,7 @@ class Stack:
     def __init__(self, **variables: str) -> None:
         self.file = read(ROOT / "docker-compose.yml", {**os.environ, "SECRETS": str(SECRETS), **variables})
         self.services = self.file.services
-        self.hosts = network.plan(name for name, one in self.services.items() for _ in range(one.deploy.replicas))
+        self.hosts = network.plan([name for name, one in self.services.items() for _ in range(one.deploy.replicas)])
 
     def up(self, profile: str | None = None) -> list[str]:
         """Start the services without a profile or of this one, each when its dependencies are healthy.
@@ -116,10 +117,9 @@ class Stack:
         """The command line that runs a command as this instance; the folders of its volumes belong to its user."""
         service = self.services[host.service]
         uid, _, gid = service.user.partition(":")
-        for name in (volume.partition(":")[0] for volume in service.volumes):
-            if name in self.file.volumes:
-                (VOLUMES / name).mkdir(parents=True, exist_ok=True)
-                os.chown(VOLUMES / name, int(uid), int(gid))
+        for name in self.file.volumes.keys() & {volume.partition(":")[0] for volume in service.volumes}:
+            (VOLUMES / name).mkdir(parents=True, exist_ok=True)
+            os.chown(VOLUMES / name, int(uid), int(gid))
         return sandbox.start(self.file, service, host, command)
 
     def _wait_until_healthy(self, host: Host) -> None:
@@ -141,9 +141,11 @@ class Stack:
     def _end(self, host: Host) -> None:
         """Send a service its stop signal; after its grace period kill all processes in its namespace."""
         service, processes = self.services[host.service], host.processes()
-        if own := host.command():
-            own.send_signal(signal.Signals[service.stop_signal])
-            psutil.wait_procs(processes[:1], timeout=service.stop_grace_period)
+        with suppress(psutil.NoSuchProcess):
+            if own := host.command():
+                own.send_signal(signal.Signals[service.stop_signal])
+                psutil.wait_procs(processes[:1], timeout=service.stop_grace_period)
         for process in host.processes():
-            process.kill()
+            with suppress(psutil.NoSuchProcess):  # it ends with the first process of its namespace
+                process.kill()
         psutil.wait_procs(processes, timeout=10)
