@@ -51,13 +51,13 @@ cluster-test: .venv/.dev  ## failures of workers, nodes, heads and networks, on 
 	@$(BIN)/python -m pytest -m cluster --timeout 3600
 
 stack-up: .venv/.dev  ## start the stack of docker-compose.yml as processes, without Docker (root; docs/deploy-compose.md)
-	@$(BIN)/python -m deploy.local up
+	@$(BIN)/python -m tests.stack up
 
-stack-test: .venv/.dev  ## submit trainings, promote and translate through the running stack
-	@$(BIN)/python -m deploy.local test
+stack-test: .venv/.dev  ## submit trainings, promote and translate through the running stack, or one of its own
+	@$(BIN)/python -m pytest -m slow tests/stack/test_running.py
 
 stack-down: .venv/.dev  ## stop the stack, and remove its data
-	@$(BIN)/python -m deploy.local down --volumes
+	@$(BIN)/python -m tests.stack down
 
 clean:  ## remove files made by these commands; data, runs and the registry stay
 	rm -rf .venv demo build dist .mypy_cache .ruff_cache .hypothesis

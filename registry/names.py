@@ -57,7 +57,8 @@ ModelName = FolderName | VersionName | AliasName | RunName
 
 
 # Registered names become part of addresses and of paths in an artifact store, so path separators are excluded.
-_WORD = r"[^\s/\\:@.\-\x00-\x1f\x7f][^/\\:@\x00-\x1f\x7f]*"
+# Commands separate names by commas.
+_WORD = r"[^\s/\\:@,.\-\x00-\x1f\x7f][^/\\:@,\x00-\x1f\x7f]*"
 _VERSION = re.compile(rf"models:/(?P<name>{_WORD})/(?P<version>[1-9]\d*)")
 _ALIAS = re.compile(rf"models:/(?P<name>{_WORD})@(?P<alias>[A-Za-z_][\w.-]*)")
 _CHAMPION = re.compile(rf"models:/(?P<name>{_WORD})")
@@ -92,7 +93,7 @@ def is_registrable(name: str) -> bool:
 
 def check_name(name: str) -> None:
     """Raises UsageError unless models can be registered under this name."""
-    if not is_registrable(name) or "," in name:  # commands separate names by commas; older names may have them
+    if not is_registrable(name):
         raise UsageError(repr(name), "cannot be a registered model's name", "letters, digits, '-' and '_' can")
 
 

@@ -140,7 +140,7 @@ def create_app(settings: Settings) -> FastAPI:
             multimodal.MULTIMODAL_PATH: body_bytes_with_image,
             files.TRANSLATE_FILE_PATH: settings.body_bytes + settings.file_bytes,
         },
-        budget_bytes=settings.image_room or settings.body_room,
+        budget_bytes=settings.body_room,
         seconds=settings.body_seconds,
         key_required=settings.require_key,
         metrics=metrics,

@@ -79,7 +79,7 @@ class ServedModel:
 
     @property
     def examples(self) -> list[dict[str, str]]:
-        """Example texts: those of the model card or, if an older card has none, frequent words of the vocabulary."""
+        """Example texts: those of the model card or, if it has none, frequent words of the vocabulary."""
         frequent = (word for word in self.bundle.tokenizers[self.source].whole_words if len(word) >= EXAMPLE_LETTERS)
         return self.bundle.card.examples or [{self.source: word} for word in islice(frequent, EXAMPLES)]
 

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 from typing import Literal, Self
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from seq2seq.config import CompileChoice, Precision
@@ -22,7 +22,7 @@ class ServedModelConfig(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str | None = None
-    uri: str = Field(validation_alias=AliasChoices("uri", "place"))  # `place`: the former key, for one release
+    uri: str
     slots: int | None = Field(
         None, ge=1, le=1024, description="texts that it searches at the same time; default: the service's"
     )
@@ -83,9 +83,6 @@ class Settings(BaseSettings):
     image_bytes: int = Field(MAX_BYTES, ge=1024, description="longest picture")
     image_pixels: int = Field(MAX_PIXELS, ge=1024, description="largest picture, width x height")
     body_room: int = Field(64 * MIB, ge=1024, description="bytes of request bodies held in memory; beyond it 429")
-    image_room: int | None = Field(
-        None, ge=1024, description="the former name of body_room, over which it takes precedence"
-    )
     image_threads: int = Field(2, ge=1, le=64, description="pictures decoded at the same time")
     texts: int = Field(100, ge=1, description="most texts in one request")
     characters: int = Field(5000, ge=1, description="longest text")

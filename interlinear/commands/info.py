@@ -149,11 +149,11 @@ def print_aligner(folder: Path, as_json: bool) -> None:
         return
     lines = [
         ("word aligner", "a hidden Markov model of both directions"),
-        ("learned from", "-" if record.pairs is None else f"{record.pairs:,} pairs"),
+        ("learned from", f"{record.pairs:,} pairs"),
         ("words", ", ".join(f"{side} {count:,}" for side, count in record.words.items())),
         ("pairs of words", f"{record.word_pairs:,}"),
-        ("text", {None: "-", True: "tokenised (--tokenised)", False: "raw"}[record.tokenised]),
-        ("created", record.created or "-"),
+        ("text", "tokenised (--tokenised)" if record.tokenised else "raw"),
+        ("created", record.created),
         ("size", f"{record.size / 1e6:.1f} MB"),
     ]
     width = max(len(name) for name, _ in lines)

@@ -20,7 +20,7 @@ def score_run(run_key: "RunKey", table: "PaperTables", config: ReproduceConfig) 
 
     from interlinear.decoding.model_loading import load_generation
     from interlinear.evaluation.scoring import System
-    from registry.curves import EPOCH_SECONDS, TRAINING_SECONDS, read_run_curves
+    from registry.curves import TRAINING_SECONDS, read_run_curves
     from registry.evaluations import add_to_training
     from registry.evaluations import find_training as training_of
     from seq2seq.bundle import add_scores
@@ -57,7 +57,7 @@ def score_run(run_key: "RunKey", table: "PaperTables", config: ReproduceConfig) 
         commit=card.git_commit,
         machine=describe_machine(),
         date=datetime.now(UTC).isoformat(timespec="seconds"),
-        seconds=run.per_epoch(TRAINING_SECONDS if TRAINING_SECONDS in run.curves else EPOCH_SECONDS)[-1],
+        seconds=run.per_epoch(TRAINING_SECONDS)[-1],
         parameters=sum(weight.numel() for weight in generation.bundle.model.parameters()),
         weights_sha256=card.weights_sha256,
         curve=dev_curve(run),

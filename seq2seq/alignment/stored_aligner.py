@@ -23,15 +23,15 @@ PARTS = ("cell", "given", "empty", "jump")
 
 
 class AlignerRecord(BaseModel):
-    """What is known of a kept aligner; the first three are None in a file of an earlier version.
+    """What is known of a kept aligner.
 
     pairs: the number of pairs that it has learned from; tokenised: whether their words were those between spaces;
     created: date and time (UTC); words: distinct ones, by side; word_pairs: those that have a count; size: in bytes.
     """
 
-    pairs: int | None
-    tokenised: bool | None
-    created: str | None
+    pairs: int
+    tokenised: bool
+    created: str
     words: dict[str, int]
     word_pairs: int
     size: int
@@ -75,7 +75,7 @@ def load_aligner(folder: Path) -> WordAligner:
     try:
         source, target = (Vocabulary(tensors[f"{side}.words"].numpy().tobytes().decode().split("\n")) for side in SIDES)
         forward, backward = (Counts(*(tensors[f"{name}.{part}"].double() for part in PARTS)) for name in DIRECTIONS)
-        pairs = int(metadata.get("pairs", 0))
+        pairs = int(metadata["pairs"])
         return WordAligner(source, target, tensors["keys"].numpy(), (forward, backward), pairs)
     except (KeyError, ValueError) as error:
         raise unreadable(folder, error) from error
@@ -86,9 +86,9 @@ def read_record(folder: Path) -> AlignerRecord:
     tensors, metadata = read_file(folder)
     try:
         return AlignerRecord(
-            pairs=int(metadata["pairs"]) if "pairs" in metadata else None,
-            tokenised=metadata["tokenised"] == "yes" if "tokenised" in metadata else None,
-            created=metadata.get("created"),
+            pairs=int(metadata["pairs"]),
+            tokenised=metadata["tokenised"] == "yes",
+            created=metadata["created"],
             words={side: len(tensors[f"{name}.given"]) for side, name in zip(SIDES, DIRECTIONS, strict=True)},
             word_pairs=len(tensors["keys"]) - 1,  # the first is padding's
             size=(folder / FILE_NAME).stat().st_size,

@@ -126,7 +126,7 @@ def add_shortlist(folder: Path, shortlist: Shortlist) -> None:
     The bundle stays loadable if this is interrupted: the card does not name the file while that is replaced.
     """
     check_files(folder, shortlist=False)
-    content = read_checked_json(folder / CARD)
+    content = read_checked_json(folder / CARD, required=False)
     files = {name: value for name, value in content["files"].items() if name != SHORTLIST}
     if SHORTLIST in content["files"]:
         write_card(folder, content | {"files": files})
@@ -174,7 +174,7 @@ def load(
         weights = load_file(folder / WEIGHTS)
     except (SafetensorError, OSError) as error:
         raise _unreadable(folder / WEIGHTS, error) from None
-    if card.weights_sha256 and hash_weights(weights) != card.weights_sha256:
+    if hash_weights(weights) != card.weights_sha256:
         raise BundleError(
             str(folder / WEIGHTS), "the weights are not those of model.json (weights_sha256)", "copy the folder again"
         )
@@ -353,13 +353,12 @@ def read_card(folder: Path) -> ModelCard:
     if not path.is_file():
         raise BundleError(str(folder), f"this is no bundle: there is no {CARD} in it", "name the folder that holds it")
     try:
-        content = read_checked_json(path)
-        version = content.get("format", FORMAT)
-        if isinstance(version, int) and version > FORMAT:
+        content = read_checked_json(path, required=False)
+        if (version := content.get("format")) != FORMAT:
             raise BundleError(
                 str(path),
-                f"the bundle has format {version}, and this version reads up to {FORMAT}",
-                "update interlinear",
+                f"the bundle has format {version}, and this version reads format {FORMAT}",
+                "use the version of interlinear that wrote it",
             )
         return ModelCard.model_validate(content)
     except ValidationError as error:

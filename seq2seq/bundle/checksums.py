@@ -21,16 +21,16 @@ def content_checksum(content: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(others, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
-def read_checked_json(path: Path) -> dict[str, Any]:
+def read_checked_json(path: Path, required: bool = True) -> dict[str, Any]:
     """Read a JSON object from a file and verify its own checksum.
 
-    Objects of earlier versions have no checksum and are not verified. Raises OSError; ValueError for invalid JSON or
-    another type; ChecksumError for a wrong checksum.
+    required: whether the object must have one; a model card that was edited by hand has none. Raises OSError;
+    ValueError for invalid JSON or another type; ChecksumError for a wrong or missing checksum.
     """
-    return parse_checked_json(path.read_bytes())
+    return parse_checked_json(path.read_bytes(), required)
 
 
-def parse_checked_json(data: bytes) -> dict[str, Any]:
+def parse_checked_json(data: bytes, required: bool = True) -> dict[str, Any]:
     """`read_checked_json` for the content of a file."""
     try:
         content = json.loads(data.decode())
@@ -38,7 +38,8 @@ def parse_checked_json(data: bytes) -> dict[str, Any]:
         raise ValueError("it is nested too deeply") from None
     if not isinstance(content, dict):
         raise ValueError("it is no JSON object")
-    if content.get(CHECKSUM_KEY) and content[CHECKSUM_KEY] != content_checksum(content):
+    own_checksum = content.get(CHECKSUM_KEY)
+    if (own_checksum or required) and own_checksum != content_checksum(content):
         raise ChecksumError("its content is not what its own checksum says")
     return content
 

@@ -26,7 +26,7 @@ class ModelCard(BaseModel):
 
     model_config = ConfigDict(extra="ignore")
 
-    format: int = Field(FORMAT, ge=1, strict=True)
+    format: int = FORMAT
     task: Task = "translation"
     languages: dict[str, str] = Field({}, description="language code of every source and of the target")
     model: ModelConfig
@@ -41,7 +41,7 @@ class ModelCard(BaseModel):
     created: str = ""
     weights_sha256: str = Field("", description="SHA-256 of the weights (`hash_weights`), not of their file")
     files: dict[str, str] = Field({}, description="SHA-256 of the other files, except README.md")
-    content_sha256: str = Field("", description="SHA-256 of the card without this key; older cards have none")
+    content_sha256: str = Field("", description="SHA-256 of the card without this key")
 
     @property
     def direction(self) -> str:

@@ -171,8 +171,9 @@ class Tokenizer:
         """Parse the output of `to_json`. Raises BundleError located at `where`."""
         try:
             read = json.loads(content)
-            if read["format"] > FORMAT:
-                raise BundleError(where, f"has format {read['format']}, newer than {FORMAT}", "update interlinear")
+            if read["format"] != FORMAT:
+                problem = f"has format {read['format']}, and this version reads format {FORMAT}"
+                raise BundleError(where, problem, "use the version of interlinear that wrote it")
             config = TextConfig.model_validate(read["config"])
             merges = [(left, right) for left, right in read["merges"]]
             if not {piece for left, right in merges for piece in (left, right, left + right)}.issubset(

@@ -18,7 +18,6 @@ from sqlalchemy import (
 )
 
 from seq2seq.errors import KeyFileError
-from service.auth.scopes import Scope
 
 metadata = MetaData()
 KEYS = Table(
@@ -35,7 +34,7 @@ KEYS = Table(
     Column("rate", Double),
     Column("day", Text, nullable=False, server_default=""),
     Column("used", Integer, nullable=False, server_default="0"),
-    Column("scopes", Text, nullable=False, server_default=Scope.TRANSLATE.value),
+    Column("scopes", Text, nullable=False),
 )
 RATES = Table(
     "rates",
@@ -46,15 +45,12 @@ RATES = Table(
 
 
 def create_schema(connection: Connection, path: Path | None, create: bool) -> None:
-    """Create the tables; in a file from before keys had scopes, add the column.
+    """Create the tables.
 
     `path`: the SQLite file; None for PostgreSQL. Raises KeyFileError for a file without keys, unless `create`.
     """
     if path is None:  # services that start at the same time create them once
         connection.execute(select(func.pg_advisory_xact_lock(literal_column("7236837541"))))
-    tables = inspect(connection).get_table_names()
-    if KEYS.name not in tables and path and not create:
+    if path and not create and not inspect(connection).has_table(KEYS.name):
         raise KeyFileError(str(path), "there are no keys in it", "name the file of `interlinear keys add`")
     metadata.create_all(connection)
-    if KEYS.name in tables and "scopes" not in {c["name"] for c in inspect(connection).get_columns(KEYS.name)}:
-        connection.exec_driver_sql("ALTER TABLE keys ADD COLUMN scopes TEXT NOT NULL DEFAULT 'translate'")

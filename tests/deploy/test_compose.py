@@ -1,4 +1,4 @@
-"""docker-compose.yml: checked by its schema, by linters, and as `deploy.local` reads it."""
+"""docker-compose.yml: checked by its schema, by linters, and as `tests.stack` reads it."""
 
 import re
 import shutil
@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from deploy.local import images
-from deploy.local.compose import read
-from seq2seq.errors import UsageError
 from service.settings import Settings
+from tests.stack.compose import read
+
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
@@ -63,7 +63,7 @@ def test_prometheus_accepts_its_configuration():
 def test_every_service_is_hardened_and_its_ports_are_local(name):
     service = STACK.services[name]  # the model's types require that it is read-only and without capabilities
     assert service.user.split(":")[0] not in ("0", "root")
-    assert {port.host for port in service.ports} <= {"127.0.0.1"}
+    assert all(port.startswith("127.0.0.1:") for port in service.ports)
     assert service.deploy.resources["limits"]["memory"] and service.deploy.resources["limits"]["cpus"]
     assert service.entrypoint or service.command, "what it runs is said, not left to an image"
     _, _, tag = service.image.partition(":")
@@ -81,69 +81,27 @@ def test_the_service_has_memory_for_documents():
 
 
 def test_no_secret_is_in_the_environment():
-    for service in STACK.services.values():
-        for name, value in service.environment.items():
-            if any(word in name for word in ("PASSWORD", "SECRET", "TOKEN", "KEY")):
-                assert value.startswith(("/run/secrets/", "/var/lib/interlinear/")), name
+    """Every variable that is named like a secret holds the path of one."""
+    variables = [pair for service in STACK.services.values() for pair in service.environment.items()]
+    secret = {name: value for name, value in variables if re.search("PASSWORD|SECRET|TOKEN|KEY", name)}
+    assert {"POSTGRES_PASSWORD_FILE", "GF_SECURITY_ADMIN_PASSWORD__FILE", "INTERLINEAR_SERVE_KEYS"} <= secret.keys()
+    for name, value in secret.items():
+        assert value.startswith(("/run/secrets/", "/var/lib/interlinear/")), name
 
 
 def test_everything_that_a_service_uses_is_declared():
-    for service in STACK.services.values():
-        assert {secret.source for secret in service.secrets} <= STACK.secrets.keys()
-        assert {config.source for config in service.configs} <= STACK.configs.keys()
-        for volume in service.volumes:
-            assert volume.source in STACK.volumes or (ROOT / volume.source).exists(), volume.source
-    for config in STACK.configs.values():
-        assert (ROOT / config.file).is_file()
-
-
-def test_services_start_after_their_dependencies():
-    order = [name for name, _ in STACK.in_order(None)]
-    assert order.index("postgres") < order.index("mlflow") < order.index("ray-head") < order.index("ray-worker")
-    assert "service" not in order and "service" in [name for name, _ in STACK.in_order("serve")]
-    assert [name for name, _ in STACK.in_order(None, ("service",))] == ["postgres", "mlflow", "service"]
-    with pytest.raises(UsageError, match="nobody: there is no such service"):
-        list(STACK.in_order(None, ("nobody",)))
-
-
-def test_variables_are_substituted_as_by_compose(tmp_path):
-    model = {"INTERLINEAR_MODEL": "models:/other@champion", "SECRETS": "", "RAY_WORKERS": "3"}
-    stack = read(ROOT / "docker-compose.yml", model)
-    assert "--model=models:/other@champion" in stack.services["service"].command
-    assert "--model=models:/de-en@champion" in STACK.services["service"].command
-    assert stack.secrets["ray_token"].file == Path("secrets/ray_token"), ":- takes the default for what is empty too"
-    assert stack.services["ray-worker"].deploy.replicas == 3
-    assert 'PGPASSWORD="$(cat ' in STACK.services["mlflow"].command[-1], "$$ is one dollar"
-    cpu = {"TORCH_INDEX": "${TORCH_INDEX-https://download.pytorch.org/whl/cpu}"}
-    assert yaml.safe_load((ROOT / FILES[0]).read_text())["services"]["service"]["build"]["args"] == cpu
-    assert read(ROOT / FILES[0], {"TORCH_INDEX": ""}).services["service"].build["args"] == {"TORCH_INDEX": ""}
-
-
-def test_features_that_the_local_stack_lacks_are_refused(tmp_path):
-    content = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
-    changed = tmp_path / "docker-compose.yml"
-
-    content["services"]["mlflow"]["network_mode"] = "host"
-    changed.write_text(yaml.safe_dump(content))
-    with pytest.raises(UsageError, match=r"services\.mlflow\.network_mode: extra inputs are not permitted"):
-        read(changed, {})
-
-    del content["services"]["mlflow"]["network_mode"]
-    content["services"]["mlflow"]["environment"]["NEW"] = "${NOT_SET}"
-    changed.write_text(yaml.safe_dump(content))
-    with pytest.raises(UsageError, match="the variable NOT_SET is not set"):
-        read(changed, {})
-
-
-def test_our_services_get_the_images_environment():
-    environment = images.environment(STACK.services["ray-head"], ROOT / "Dockerfile")
-    assert environment["HOME"] == "/home/interlinear" and environment["XDG_CACHE_HOME"] == "/var/cache/interlinear"
-    assert environment["RAY_AUTH_MODE"] == "token" and environment["MLFLOW_TRACKING_URI"] == "http://mlflow:5000"
-    assert "HOME" not in images.environment(STACK.services["postgres"], ROOT / "Dockerfile")
+    services = STACK.services.values()
+    assert {secret.source for one in services for secret in one.secrets} == STACK.secrets.keys()
+    assert {config.source for one in services for config in one.configs} == STACK.configs.keys()
+    volumes = {volume.partition(":")[0] for one in services for volume in one.volumes}
+    assert volumes >= STACK.volumes.keys()
+    for path in [*volumes - STACK.volumes.keys(), *(one["file"] for one in STACK.configs.values())]:
+        assert (ROOT / path).exists(), path
 
 
 def test_operations_page_explains_every_alert():
     page = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
     rules = yaml.safe_load((ROOT / "deploy" / "prometheus" / "alerts.yaml").read_text())["groups"][0]["rules"]
+    assert rules
     for rule in rules:
         assert f"| `{rule['alert']}` ({rule['labels']['severity']}) |" in page

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
 BIN = Path(sys.executable).parent
@@ -63,7 +65,7 @@ def test_requirements_equal_those_of_pyproject():
 
 
 def test_the_serve_images_package_size_is_in_the_docs():
-    """1.3 GB; all of MLflow, as in earlier versions, would add half a gigabyte."""
+    """1.3 GB; all of MLflow would add half a gigabyte."""
 
     def counted(*words: str) -> dict[str, float]:
         command = [sys.executable, ROOT / "docker" / "size.py", *words]

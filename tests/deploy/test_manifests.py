@@ -28,6 +28,8 @@ from service.metrics import Metrics
 from service.settings import MIB, Settings
 from tests.registry.servers import postgres
 
+pytestmark = pytest.mark.slow
+
 FOLDER = Path(__file__).parents[2] / "deploy" / "kubernetes"
 KUBERNETES = "1.33"
 MOUNTED = "/srv/interlinear"  # the volume that all pods of the cluster mount
@@ -140,7 +142,9 @@ def built(folder: Path) -> list[dict[str, Any]]:
         pytest.skip("kubectl is not here: apt-get install kubernetes-client")
     done = subprocess.run(["kubectl", "kustomize", folder], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    return list(yaml.safe_load_all(done.stdout))
+    documents = list(yaml.safe_load_all(done.stdout))
+    assert len(documents) > len(KUSTOMIZATION["resources"])
+    return documents
 
 
 def called(documents: list[dict[str, Any]], kind: str, name: str) -> dict[str, Any]:
@@ -397,6 +401,7 @@ def test_other_connections_are_denied(source, target, port):
 def test_policies_select_labels_that_pods_have():
     """Both sides of every rule: the pods that a policy applies to, and those in `from` and `to`."""
     labels = {template["metadata"]["labels"]["app.kubernetes.io/name"] for template in PODS.values()}
+    assert {"service", "mlflow", "postgres", "ray"} <= labels
     everybody = {*labels, *(f"{name} head" for name in labels), *OTHERS}
     for policy in POLICIES:
         spec = policy["spec"]

@@ -21,7 +21,6 @@ from seq2seq.errors import BundleError, RegistryError, UsageError
         ("models:/de-en@champion", AliasName("de-en", "champion")),
         ("models:/de-en", AliasName("de-en", "champion")),
         ("models:/Wörter mit Raum/12", VersionName("Wörter mit Raum", "12")),
-        ("models:/de,en/1", VersionName("de,en", "1")),  # by an earlier version
         ("runs:/0123abcd/model", RunName("0123abcd", "model")),
         ("runs/demo/bundle", FolderName(Path("runs/demo/bundle"))),
         ("../models", FolderName(Path("../models"))),
@@ -46,6 +45,7 @@ def test_the_four_forms_of_a_name(text: str, expected: object):
         "models:/de-en@",
         "models:/de-en@../x",
         "models:/de\nen/1",
+        "models:/de,en/1",
         "models:de-en/3",
         "runs:/../../model",
         "runs:/0123/../model",
@@ -140,6 +140,7 @@ def test_loading_executes_no_code_and_reads_no_pickle(
     kept = store.find(parse_model_name("models:/de-en/1")).folder
     assert kept is not None
     files = [path for path in kept.rglob("*") if path.is_file()]
+    assert "model.safetensors" in {path.name for path in files}
     assert {path.suffix for path in files} <= {".json", ".safetensors", ".py", ".txt", ".yaml", ".md", ""}
     assert not [
         path for path in files if path.read_bytes()[:1] == b"\x80" or torch.serialization._is_zipfile(path.open("rb"))

@@ -222,17 +222,6 @@ def test_relative_paths_are_made_absolute_for_ray(tmp_path, monkeypatch):
     assert (model.uri, model.reverse) == ("models:/a/1", "models:/b/1")
 
 
-def test_the_former_key_of_a_model_s_location_still_works(tmp_path, monkeypatch):
-    file = tmp_path / "service.yaml"
-    file.write_text("models: [{place: a, slots: 3}]\n")
-    from_file = load_settings(file, {})
-    monkeypatch.setenv("INTERLINEAR_SERVE_MODELS", '[{"place": "a", "slots": 3}]')
-    from_environment = load_settings(None, {})
-    of_ray_serve = Settings(**from_file.model_dump(mode="json", exclude_unset=True))
-    for settings in (from_file, from_environment, of_ray_serve):
-        assert settings.models == (ServedModelConfig(uri="a", slots=3),)
-
-
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [

@@ -123,7 +123,6 @@ class Result(StrictModel):
     seconds: float = Field(description="of training")
     parameters: int
     weights_sha256: str = Field(description="empty: not known")
-    bundle: str | None = Field(None, exclude=True, description="its folder, in results of earlier versions")
     curve: list[DevPoint]
     tests: dict[str, TestResult]
     gates: GateAnalysis | None = Field(None, description="of a system with contextual gates")

@@ -21,7 +21,7 @@ from training.data.prepare.prepared import TARGET, PreparedData, tokenizer_file
 from training.data.prepare.text_settings import text_config
 from training.events import DevSet, TrainingJob, TrainingPlan
 from training.loop.checkpoints.checkpoint_manager import CheckpointManager
-from training.loop.checkpoints.resume import check_same_run, initial_progress, recipe_differences
+from training.loop.checkpoints.resume import check_same_run, initial_progress
 from training.loop.checkpoints.training_state import TrainingProgress
 from training.recipe import Recipe, load_recipe, stated_keys
 from training.runs.guide_links import link_source
@@ -166,7 +166,7 @@ def prepare_job(
         train = prepared_data.record.splits["train"]
         begun = begun_recipe(plan.run) if plan.resume else None
         recipe, note = fit_to_data(plan.recipe, plan.stated, train.rows, train.tokens[TARGET] + train.rows, begun)
-        if note and not (begun and began_unfitted(begun, plan)):
+        if note:
             print(f"{plan.name}: {note}", file=sys.stderr, flush=True)
             plan = replace(plan, recipe=recipe)
         initial_model = (
@@ -200,15 +200,6 @@ def check_local_state(run: Path, now: TrainingProgress) -> None:
     checkpoints = CheckpointManager(run, keep=1)
     if (state := checkpoints.newest_intact()) is not None:
         check_same_run(run, checkpoints.read_progress(state), now)
-
-
-def began_unfitted(begun: Recipe, plan: TrainingPlan) -> bool:
-    """Whether a resumed run began before settings were fitted to small data: with the recipe as it is, but for what may
-    change in a run, the stated epochs and patience among it."""
-    fitted = [name for name in ("epochs", "patience") if f"training.{name}" not in plan.stated]
-    return not recipe_differences(begun.model_dump(mode="json"), plan.recipe.model_dump(mode="json")) and all(
-        getattr(begun.training, name) == getattr(plan.recipe.training, name) for name in fitted
-    )
 
 
 def create_job(

@@ -51,7 +51,6 @@ def folder(tmp_path: Path, parallel: tuple[Path, Path], toy: Path, other_toy: Pa
             seconds=90,
             parameters=1000,
             weights_sha256=name,
-            bundle=str(model),
             curve=[DevPoint(epoch=1, perplexity=3, bleu=4)],
             tests={"test": scored.result.model_copy(update={"outputs_sha256": sha256})},
         )

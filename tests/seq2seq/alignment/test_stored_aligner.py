@@ -5,8 +5,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from safetensors import safe_open
-from safetensors.torch import save_file
 
 from seq2seq.alignment.hmm import WordAligner
 from seq2seq.alignment.pair_batches import WordPair
@@ -50,18 +48,6 @@ def test_its_record_says_what_it_has_learned_from(aligner, tmp_path):
     assert len(WORDS) <= record.word_pairs <= len(WORDS) ** 2
     assert record.size == (tmp_path / "aligner" / FILE_NAME).stat().st_size
     assert load_aligner(tmp_path / "aligner").pairs == 300
-
-
-def test_a_file_of_an_earlier_version_is_read(aligner, tmp_path):
-    save_aligner(aligner, tmp_path / "aligner", tokenised=False)
-    file = tmp_path / "aligner" / FILE_NAME
-    with safe_open(file, framework="pt") as stored:
-        tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
-        form = stored.metadata()["format"]
-    save_file(tensors, file, metadata={"format": form})  # all that there was
-    record = read_record(tmp_path / "aligner")
-    assert (record.pairs, record.tokenised, record.created) == (None, None, None)
-    assert load_aligner(tmp_path / "aligner").source == aligner.source
 
 
 def test_an_interrupted_save_leaves_nothing(aligner, tmp_path, monkeypatch):

@@ -86,21 +86,6 @@ def test_overwriting_a_bundle_leaves_one_complete_bundle(folder: Path) -> None:
     assert [path.name for path in folder.parent.iterdir()] == ["bundle"]
 
 
-def test_an_old_bundle_without_word_attention_sizes_loads_as_before(tmp_path: Path) -> None:
-    tokenizer = Tokenizer.train(["ein Hund läuft", "ein Kind lacht"], TextConfig(units="words", vocabulary=20))
-    words = TextVocabulary(vocabulary=tokenizer.size)
-    config = ModelConfig(sources={"source": words}, target=words, word_attention=True, embedding=6, hidden=8)
-    model = seq2seq.build(config)
-    write_bundle(tmp_path / "old", model, {"source": tokenizer, "target": tokenizer}, ModelCard(model=config))
-    card = json.loads((tmp_path / "old" / "model.json").read_text())
-    del card["model"]["word_attention_size"], card["content_sha256"]  # both keys are newer than this bundle
-    (tmp_path / "old" / "model.json").write_text(json.dumps(card))
-    old = seq2seq.load(tmp_path / "old").model
-    assert old.get_parameter("decoder.word_attention.energy.weight").shape == (1, 8)
-    batch = collate({"source": [[5, 6]]}, [[6, 5]])
-    assert torch.equal(old.loss(batch).nats, model.eval().loss(batch).nats)
-
-
 def test_half_precision_weights_give_nearly_the_same_scores(folder: Path) -> None:
     batch = collate({"source": [[5, 6]]}, [[6, 5]])
     full, half = (seq2seq.load(folder, precision=p).model for p in ("fp32", "bf16"))
@@ -130,8 +115,7 @@ def test_a_damaged_file_is_named(folder: Path, name: str, harm: str) -> None:
         ("[1]", "cannot be read"),
         ("[" * 100_000, "nested too deeply"),
         ('{"format": 99}', "format 99"),
-        ('{"format": "x"}', "format: Input should be a valid integer"),
-        ('{"format": 0}', "format: Input should be greater"),
+        ('{"model": {"cell": "lstm"}}', "format None"),
         ('{"format": 1, "model": {"cell": "elman"}}', "model.cell"),
         ("\udcff", "cannot be read"),
     ],
@@ -144,14 +128,14 @@ def test_a_damaged_card_is_named(folder: Path, content: str, says: str) -> None:
 
 
 def edit(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
-    """Change a card as earlier versions wrote it: without a checksum of its own."""
+    """Change a card by hand: without a checksum of its own."""
     card = json.loads((folder / "model.json").read_text())
     card.pop("content_sha256", None)
     change(card)
     (folder / "model.json").write_text(json.dumps(card))
 
 
-def test_a_bundle_whose_card_has_no_checksum_loads_as_before(folder: Path) -> None:
+def test_a_bundle_whose_card_has_no_checksum_loads(folder: Path) -> None:
     expected = said(seq2seq.load(folder))
     edit(folder, lambda card: None)
     bundle = seq2seq.load(folder)

@@ -370,7 +370,7 @@ def test_the_same_vocabulary_for_another_language(bpe):
         ("", "is not a tokenizer"),
         ("{}", "is not a tokenizer"),
         ("[1]", "is not a tokenizer"),
-        ('{"format": 99}', "newer than 1"),
+        ('{"format": 99}', "has format 99"),
         (
             '{"format":1,"config":{"units":"words","vocabulary":9},"vocabulary":["","","","","a","a"],"merges":[]}',
             "is not",

@@ -36,18 +36,6 @@ GOOD = {"q": "Ein Hund läuft.", "source": "de", "target": "en"}
 LIMITED = [("few", "--quota", "3"), ("slow", "--rate", "0.01")]
 TODAY = date(2030, 5, 17)
 
-# A key file from before keys had scopes, and one of its keys.
-OLD = """CREATE TABLE IF NOT EXISTS keys (
-    id TEXT PRIMARY KEY, name TEXT NOT NULL UNIQUE, salt BLOB NOT NULL, digest BLOB NOT NULL, created TEXT NOT NULL,
-    expires TEXT, revoked TEXT, quota INTEGER, rate REAL, day TEXT NOT NULL DEFAULT '', used INTEGER NOT NULL DEFAULT 0
-)"""
-OLD_KEY = "il_0123456789ab_abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQ"
-OLD_ROW = (
-    "0123456789ab", "before", bytes(16),
-    bytes.fromhex("2a428f64080abc30d35d80ac23023143ab61840b9aae3099002f207fe3bf905e"),
-    "2026-01-02T03:04:05.000006+00:00", None, None, 7, 0.5, "2026-01-02", 3,
-)  # fmt: skip
-
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
@@ -110,18 +98,6 @@ def test_names_are_unique(store):
     for name in ("", "a b", "é", "x" * 65, "a\n"):
         with pytest.raises(UsageError, match="cannot be a key's name"):
             store.add(name)
-
-
-def test_a_file_without_scopes_can_be_read(tmp_path):
-    with closing(sqlite3.connect(tmp_path / "keys.db")) as database, database:
-        database.execute(OLD)
-        database.execute(f"INSERT INTO keys VALUES ({','.join('?' * len(OLD_ROW))})", OLD_ROW)
-    store = KeyStore(tmp_path / "keys.db")
-    (record,) = store.list_keys()
-    assert record.matches(OLD_KEY) and (record.name, record.quota, record.rate) == ("before", 7, 0.5)
-    assert record.scopes == {Scope.TRANSLATE}
-    store.add("after", scopes=(Scope.METRICS,))
-    assert [one.scopes for one in KeyStore(tmp_path / "keys.db").list_keys()] == [{"translate"}, {"metrics"}]
 
 
 def test_keys_can_be_moved_to_another_store(uri, tmp_path, capsys):

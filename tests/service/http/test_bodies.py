@@ -286,7 +286,7 @@ def resident(pid: int) -> int:
 @pytest.mark.parametrize("known", [False, True], ids=["without a key", "with a key"])
 @pytest.mark.parametrize(("media", "attack"), ATTACKS.values(), ids=ATTACKS)
 def test_memory_is_bounded_by_the_length_of_bodies(process, media, attack, known):
-    """8 MB crafted for the parser: an earlier version used 400 MB and more."""
+    """8 MB crafted for the parser, which may take 400 MB and more if it is not limited."""
     pid, url, key = process
     headers = {"Content-Type": media} | ({"Authorization": f"Bearer {key}"} if known else {})
     httpx.post(f"{url}/translate", json=GOOD, headers={"Authorization": f"Bearer {key}"}, timeout=30)

@@ -245,22 +245,6 @@ def test_a_changed_position_is_detected_and_the_checkpoint_skipped(
     assert str(path.parent) in notes.warnings[0] and "own checksum" in notes.warnings[0]
 
 
-def test_old_checkpoints_without_a_checksum_are_resumed(
-    finished_run: tuple[Path, Outcome], run_in_third_epoch: Path, tmp_path: Path
-) -> None:
-    shutil.copytree(run_in_third_epoch.parents[1], tmp_path, dirs_exist_ok=True)
-
-    def older(content: dict[str, Any]) -> None:
-        content.pop("content_sha256", None)
-        for kept in content["progress"]["kept"]:
-            kept.pop("sha256", None)
-
-    path = edit(tmp_path / "runs/toy", older)
-    notes = RecordingObserver()
-    assert train(toy_job(tmp_path, resume=True), observers=[notes]).weights_sha256 == finished_run[1].weights_sha256
-    assert notes.done == int(path.parent.name.removeprefix("state-")) and not notes.warnings
-
-
 @pytest.fixture(scope="module")
 def run_in_third_epoch(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The run of a training that was stopped in its third epoch."""

@@ -53,7 +53,6 @@ def run(system: str, seed: int, epochs: int = 0, **tests: SplitResult) -> Result
         seconds=600,
         parameters=1000,
         weights_sha256=f"{system}{seed}",
-        bundle="bundle",
         curve=[DevPoint(epoch=epoch, perplexity=9, bleu=1) for epoch in range(1, epochs + 1)],
         tests=tests,
     )

@@ -127,20 +127,6 @@ def test_adapted_settings_are_reported_and_stored_with_the_run(tmp_path: Path, c
     assert f"epochs: {job.recipe.training.epochs}\n" in (tmp_path / "runs" / "small" / "recipe.yaml").read_text()
 
 
-def test_a_run_started_before_settings_were_adapted_resumes_with_its_own(tmp_path: Path):
-    write_corpus(tmp_path, pairs=220)
-    made = {"prepared": tmp_path / "prepared", "runs": tmp_path / "runs", "run": "small"}
-    before = load_recipe("rnnsearch")
-    (tmp_path / "runs" / "small").mkdir(parents=True)
-    (tmp_path / "runs" / "small" / "recipe.yaml").write_text(before.as_yaml())
-    (tmp_path / "runs" / "small" / "step-00000001.json").touch()
-    job = create_job("rnnsearch", str(tmp_path / "toy.yaml"), ["training.epochs=30"], resume=True, **made)  # type: ignore[arg-type]
-    assert job.recipe.training.batch_tokens == before.training.batch_tokens
-    assert job.recipe.training.warmup == before.training.warmup
-    fresh = create_job("rnnsearch", str(tmp_path / "toy.yaml"), **made | {"run": "fresh"})  # type: ignore[arg-type]
-    assert fresh.recipe.training.batch_tokens != before.training.batch_tokens
-
-
 @pytest.mark.parametrize(
     ("begun", "resumed"), [(["training.epochs=4"], 12), ([], 50), (["training.epochs=2", "training.patience=3"], 9)]
 )

@@ -27,10 +27,8 @@ from training.data.images.images import SplitImages
 from training.data.prepare.executors import LocalExecutor, PrepareExecutor
 from training.data.prepare.prepare_job import PrepareJob
 from training.data.prepare.prepared import (
-    FORMAT,
     SPLITS,
     TARGET,
-    UNGUIDED_FORMAT,
     PreparedData,
     PreparedRecord,
     SplitRecord,
@@ -111,7 +109,6 @@ def prepare(
             guide_record = job.write_guide(guide, splits["train"]) if guide else None
             files = [path for path in sorted(unfinished.glob("[!.]*")) if path.name != "prepared.json"]
             record = PreparedRecord(
-                format=FORMAT if guide else UNGUIDED_FORMAT,
                 key=key,
                 dataset=dataset.name,
                 languages={name: code for name, code in dataset.languages.items() if name in fields},

@@ -35,8 +35,7 @@ from training.data.guide.piece_links import RowArrays
 from training.data.guide.stored_guide import GuideRecord, WordLinks, load_guide
 from training.data.images.image_store import ImageForm, StoredImages, StoredImagesRecord
 
-FORMAT = 3  # since 2 there may be shards, since 3 a guide
-UNGUIDED_FORMAT = 2  # of data without a guide, which are as they were before
+FORMAT = 1
 TARGET = "target"
 SPLITS = ("train", "dev")  # that training reads
 
@@ -93,7 +92,7 @@ class SplitRecord(StrictModel):
 class PreparedRecord(StrictModel):
     """The content of prepared.json: the settings and the results of a preparation."""
 
-    format: int = UNGUIDED_FORMAT
+    format: int = FORMAT
     key: str
     dataset: str
     languages: dict[str, str]
@@ -104,15 +103,15 @@ class PreparedRecord(StrictModel):
     fingerprints: dict[str, str]
     splits: dict[str, SplitRecord]
     files: dict[str, int]
-    checksums: dict[str, str] = {}  # SHA-256 of every file; empty in data prepared by earlier versions
+    checksums: dict[str, str]  # SHA-256 of every file
     images: dict[str, ImageForm] = {}
     cleaning: Cleaning = Cleaning()
-    content_sha256: str = ""  # SHA-256 of the record without this key; empty as above
+    content_sha256: str = ""  # SHA-256 of the record without this key
     guide: GuideRecord | None = None
 
     def as_json(self) -> bytes:
         """The content of prepared.json, with its own checksum."""
-        content = json.loads(self.model_dump_json(exclude=None if self.guide else {"guide"}))
+        content = json.loads(self.model_dump_json())
         return json.dumps(content | {CHECKSUM_KEY: content_checksum(content)}, indent=2).encode()
 
 
@@ -247,8 +246,8 @@ class PreparedData:
         path = folder / "prepared.json"
         try:
             content = parse_checked_json(path.read_bytes())
-            if content.get("format", 0) > FORMAT:
-                raise DataError(str(path), f"has format {content['format']}, newer than {FORMAT}", "update interlinear")
+            if (version := content.get("format")) != FORMAT:
+                raise DataError(str(path), f"has format {version}, and this version reads format {FORMAT}", remedy)
             record = PreparedRecord.model_validate(content)
         except FileNotFoundError:
             raise DataError(str(path), "is missing, so this is no prepared data", remedy) from None
@@ -264,10 +263,7 @@ class PreparedData:
         return cls(folder, record)
 
     def check(self) -> Self:
-        """Verify the checksums of all files, and return these data. Raises DataError for a damaged file.
-
-        Data prepared by earlier versions have no checksums, and are not verified.
-        """
+        """Verify the checksums of all files, and return these data. Raises DataError for a damaged file."""
         for name, expected in self.record.checksums.items():
             path = self.folder / name
             try:

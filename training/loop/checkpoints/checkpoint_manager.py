@@ -4,7 +4,7 @@
     checkpoints/epoch-0007.safetensors                                     weights of the best epochs
 
 progress.json holds the SHA-256 of the tensors, of the weights of every epoch that it refers to, and of its own content,
-so damage is detected before a training resumes. States written before the last two were added are accepted unchecked.
+so damage is detected before a training resumes.
 
 A state is written under a temporary name, synced and renamed: a state with its final name is complete. Random number
 generators are not part of it, since every update seeds its own from the recipe's seed, the update's number and the
@@ -133,7 +133,7 @@ class CheckpointManager:
             raise ValueError(f"progress.json has {error.error_count()} invalid values") from None
 
     def newest_workers(self) -> int:
-        """The number of workers that wrote the newest intact state; 0 where there is none, or it does not say."""
+        """The number of workers that wrote the newest intact state; 0 where there is none."""
         newest = self.newest_intact()
         return self.read_progress(newest).workers if newest else 0
 
@@ -178,7 +178,7 @@ class CheckpointManager:
         try:
             if self.uploader:
                 self.uploader.download_weights(path)
-            if kept.sha256 and checksum(path) != kept.sha256:
+            if checksum(path) != kept.sha256:
                 return f"{path}: the epoch's weights are damaged."
             with safe_open(path, "pt"):
                 return None
@@ -189,7 +189,7 @@ class CheckpointManager:
 
     def _restore_weights(self, kept: BestEpoch) -> Path | None:
         """Rewrite an epoch's weights from a state; returns that state's folder, or None where no state has them."""
-        if self.uploader or not kept.sha256:
+        if self.uploader:
             return None
         for folder in self.states():
             with suppress(OSError, ValueError, SafetensorError):

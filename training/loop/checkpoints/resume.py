@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from seq2seq.errors import TrainingError
 from training.loop.checkpoints.training_state import TrainingProgress
 from training.recipe import Recipe
@@ -23,7 +21,7 @@ def initial_progress(recipe: Recipe, prepared: Path) -> TrainingProgress:
 
 def check_same_run(run: Path, before: TrainingProgress, now: TrainingProgress) -> None:
     """Raises TrainingError, which names the difference, where the recipe or the data has changed."""
-    if changed := recipe_differences(with_defaults(before.recipe), now.recipe):
+    if changed := recipe_differences(before.recipe, now.recipe):
         raise TrainingError(
             str(run),
             f"the run was begun with another recipe: {', '.join(changed)}",
@@ -35,14 +33,6 @@ def check_same_run(run: Path, before: TrainingProgress, now: TrainingProgress) -
             f"the run was begun on other data ({others})",
             "use the same data, or start a run of another name with --run",
         )
-
-
-def with_defaults(recipe: Mapping[str, object]) -> Mapping[str, object]:
-    """A recipe that may be of an older version, with the defaults of keys that it did not have."""
-    try:
-        return Recipe.model_validate(recipe).model_dump(mode="json")
-    except ValidationError:  # no longer valid: the keys that differ are named
-        return recipe
 
 
 def recipe_differences(before: Mapping[str, object], now: Mapping[str, object], prefix: str = "") -> list[str]:
@@ -61,6 +51,6 @@ def data_difference(before: TrainingProgress, now: TrainingProgress) -> str:
     """How the data of two trainings differ; empty where they are the same."""
     if before.data != now.data:
         return f"{before.data}, now {now.data}"
-    if before.fingerprint not in ("", now.fingerprint):
+    if before.fingerprint != now.fingerprint:
         return f"{before.data} with fingerprint {before.fingerprint[:12]}, now {now.fingerprint[:12]}"
     return ""

