@@ -71,12 +71,15 @@ class S3Server:
         self.relay.kill()
         self.relay.wait()
 
-    def refuse_everybody(self) -> None:
-        """Make the server require permissions that nobody has."""
-        body = Request(
-            f"http://127.0.0.1:{self.inner}/moto-api/reset-auth", data=b"0", headers={"Content-Type": "text/plain"}
-        )
-        urlopen(body, timeout=10).close()
+    @contextmanager
+    def refusing_everybody(self) -> Iterator[None]:
+        """The server requires permissions that nobody has."""
+        address, kind = f"http://127.0.0.1:{self.inner}/moto-api/reset-auth", {"Content-Type": "text/plain"}
+        urlopen(Request(address, data=b"0", headers=kind), timeout=10).close()
+        try:
+            yield
+        finally:
+            urlopen(Request(address, data=b"inf", headers=kind), timeout=10).close()
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from interlinear import cli
 from tests.seq2seq.systems import HEADLINES, SYSTEMS
 from tests.service.test_serve import address, ask, process
 from tests.training.toy import SETTINGS, write_corpus, write_edited, write_pictured
@@ -41,10 +42,10 @@ def interlinear(tmp_path: Path) -> Command:
     return run
 
 
-def trained(interlinear: Command, system: str, data: Path, settings: Sequence[str]) -> str:
-    """Train on Ray and register; returns the model's name."""
+def trained(interlinear: Command, system: str, data: Path, settings: Sequence[str], *options: str) -> str:
+    """Train, on Ray unless the options say otherwise, and register; returns the model's name."""
     sets = [word for setting in [*SETTINGS, *settings] for word in ("--set", setting)]
-    said = interlinear("train", system, "--data", str(data), "--register", f"toy-{system}", *sets)
+    said = interlinear("train", system, "--data", str(data), "--register", f"toy-{system}", *sets, *options)
     model = f"models:/toy-{system}@champion"
     assert json.loads(interlinear("info", model, "--json"))["weights_sha256"] == said.strip().splitlines()[-1]
     return model
@@ -90,15 +91,37 @@ def test_every_system_end_to_end(
             assert explanation["alignment"]
 
 
-@pytest.mark.parametrize(
-    "system", [pytest.param(system, marks=[] if system == SEVERAL[0] else pytest.mark.slow) for system in SEVERAL]
-)
+def sources_of(system: str, folder: Path) -> tuple[Path, list[str]]:
+    """A data set with the sources of a system, and settings for it."""
+    if system.startswith("multimodal"):
+        return write_pictured(folder), ["sources.image.size=32", "joint_vocabulary=false"]
+    return write_edited(folder), ["sources.mt.units=words", "model.tie_embeddings=none", "joint_vocabulary=false"]
+
+
+@pytest.mark.parametrize("system", ["multimodal_hierarchical", "postedit_flat"])
+def test_several_sources_are_trained_registered_and_scored(
+    system: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In this process, without Ray."""
+
+    def interlinear(*arguments: str) -> str:
+        assert cli.run(arguments) == 0
+        return capsys.readouterr().out
+
+    monkeypatch.chdir(tmp_path)
+    data, own = sources_of(system, tmp_path)
+    model = trained(interlinear, system, data, [*own, "training.epochs=2"], "--no-ray")
+    scores = json.loads(interlinear("evaluate", model, "--data", str(data), "--json"))
+    assert set(scores) == ({"bleu"} if system.startswith("multimodal") else {"bleu", "hter", "unedited"})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("system", SEVERAL)
 @pytest.mark.timeout(300)
 def test_several_sources_end_to_end(system: str, tmp_path: Path, interlinear: Command) -> None:
     pictures = system.startswith("multimodal")
-    data = write_pictured(tmp_path) if pictures else write_edited(tmp_path)
-    own = ["sources.image.size=32"] if pictures else ["sources.mt.units=words", "model.tie_embeddings=none"]
-    model = trained(interlinear, system, data, [*own, "joint_vocabulary=false", "training.epochs=6"])
+    data, own = sources_of(system, tmp_path)
+    model = trained(interlinear, system, data, [*own, "training.epochs=6"])
     scores = json.loads(interlinear("evaluate", model, "--data", str(data), "--json"))
     assert scores["bleu"]["score"] > 5
     source = (tmp_path / "test.source").read_text().splitlines()[1]

@@ -1,12 +1,15 @@
 """A small untrained bundle, which suffices to test commands that work with any model."""
 
+import json
 import random
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch
+import yaml
 
+from interlinear import cli
 from seq2seq.bundle import Limits, ModelCard, Task, write_bundle
 from seq2seq.config import ImageGrid, ImageNetwork, ModelConfig, SourceConfig, TextVocabulary
 from seq2seq.images.networks import grid_shape
@@ -102,6 +105,19 @@ def seeing_toy(tmp_path_factory) -> Path:
     )  # fmt: skip
 
 
+TEST = {"source": "test.de", "target": "test.en"}
+
+
+def describe(folder: Path, name: str = "mine", task: str = "translation", **splits: dict[str, Any]) -> Path:
+    """The description of a data set from German to English, whose splits have these fields."""
+    mt = {"mt": "en"} if any("mt" in fields for fields in splits.values()) else {}
+    languages = {"source": "de", **mt, "target": "en"}
+    content = {"task": task, "about": name, "licence": "none", "languages": languages, "splits": splits}
+    path = folder / f"{name}.yaml"
+    path.write_text(yaml.safe_dump(content, sort_keys=False))
+    return path
+
+
 @pytest.fixture
 def parallel(tmp_path) -> tuple[Path, Path]:
     """Ten lines of German and of English."""
@@ -110,3 +126,44 @@ def parallel(tmp_path) -> tuple[Path, Path]:
     source.write_text("".join(f"{' '.join(draw.choices(GERMAN, k=6))}\n" for _ in range(10)), encoding="utf-8")
     target.write_text("".join(f"{' '.join(draw.choices(ENGLISH, k=6))}\n" for _ in range(10)), encoding="utf-8")
     return source, target
+
+
+class Printed(NamedTuple):
+    out: str
+    err: str
+
+
+class Command:
+    """Runs `interlinear` in this process, and asserts its exit code."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+        self.capsys = capsys
+
+    def both(self, *words: object, code: int = 0) -> Printed:
+        """The output and the messages."""
+        self.capsys.readouterr()
+        ended = cli.run([str(word) for word in words])
+        captured = self.capsys.readouterr()
+        assert ended == code, captured.err
+        return Printed(*captured)
+
+    def __call__(self, *words: object, code: int = 0) -> str:
+        """The output."""
+        return self.both(*words, code=code)[0]
+
+    def lines(self, *words: object, code: int = 0) -> list[str]:
+        """The lines of the output."""
+        return self(*words, code=code).splitlines()
+
+    def json(self, *words: object) -> Any:
+        """The record that the command prints with `--json`."""
+        return json.loads(self(*words, "--json"))
+
+    def err(self, code: int, *words: object) -> str:
+        """The messages of a command that ends with this code."""
+        return self.both(*words, code=code)[1]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Command:
+    return Command(capsys)

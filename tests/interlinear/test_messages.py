@@ -110,11 +110,9 @@ def test_two_fields_from_one_file_give_a_warning(said: Said, capsys: pytest.Capt
 def test_the_pages_name_data_sets_recipes_and_tables_differently() -> None:
     """In the docs `mine.yaml` and every argument of `--data` is a data set; recipes and tables have other names."""
     root = Path(__file__).parents[2]
-    for page in (root / "README.md", *sorted((root / "docs").glob("*.md"))):
-        text = page.read_text(encoding="utf-8")
-        for name in re.findall(r"interlinear (?:train|submit|prepare|info) ([\w.-]+\.yaml)", text):
-            assert name in ("my-system.yaml", "second.yaml"), page
-        for name in re.findall(r"interlinear reproduce ([\w.-]+\.yaml)", text):
-            assert name == "my-tables.yaml", page
-        for before in re.findall(r"(\S+ )(?:corpus/)?mine\.yaml", text):
-            assert before.strip("` ") == "--data", page
+    pages = (root / "README.md", *sorted((root / "docs").glob("*.md")))
+    text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
+    recipes = re.findall(r"interlinear (?:train|submit|prepare|info) ([\w.-]+\.yaml)", text)
+    assert {*recipes} == {"my-system.yaml", "second.yaml"}
+    assert {*re.findall(r"interlinear reproduce ([\w.-]+\.yaml)", text)} == {"my-tables.yaml"}
+    assert {before.strip("` ") for before in re.findall(r"(\S+ )(?:corpus/)?mine\.yaml", text)} == {"--data"}

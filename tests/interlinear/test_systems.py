@@ -8,22 +8,24 @@ import pytest
 import seq2seq
 from interlinear import cli
 from seq2seq.attention_reading import READINGS
-from tests.interlinear.conftest import write_toy
+from tests.interlinear.conftest import TEST, describe, write_toy
+from tests.parameters import slow_but
 from tests.seq2seq.systems import SYSTEMS
 from training.recipe import load_recipe
 
+COVERING = ("contextual_gates", "coverage_linguistic", "interactive_attention", "uam")
 
-@pytest.fixture(params=SYSTEMS)
+
+@pytest.fixture(params=slow_but(COVERING, SYSTEMS))
 def system(request, tmp_path) -> Path:
     """An untrained bundle of that system."""
     keys = load_recipe(request.param).model.model_dump(exclude={"dropout", "embedding", "hidden"})
     return write_toy(tmp_path / request.param, seed=1, **keys)
 
 
-def test_a_system_translates_and_explains(system, parallel, capsys):
+def test_a_system_translates_and_explains(system, parallel, run):
     source, _ = parallel
-    assert cli.run(["translate", str(system), "--explain", str(source)]) == 0
-    answers = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    answers = [json.loads(line) for line in run.lines("translate", system, "--explain", source)]
     config = load_recipe(system.name).model
     assert len(answers) == 10
     for answer in answers:
@@ -41,7 +43,7 @@ def test_a_system_translates_and_explains(system, parallel, capsys):
         assert fertility is None or len(fertility) == len(explanation["source"])
 
 
-def test_a_system_aligns_by_every_attention_kind(system, parallel, capsys):
+def test_a_system_aligns_by_every_attention_kind(system, parallel, run, capsys):
     source, target = parallel
     files = ["--source", str(source), "--target", str(target)]
     kinds = load_recipe(system.name).model.attention_kinds
@@ -61,19 +63,12 @@ def test_a_system_aligns_by_every_attention_kind(system, parallel, capsys):
             words = sorted(j for _, j in links)
             # The module over the vocabulary gives a word no link if its predicted token is not in the source.
             assert words == list(range(6)) or (by == "uam-vocabulary" and len({*words}) == len(words))
-    assert cli.run(["align", str(system), *files]) == 0
-    assert capsys.readouterr().out == printed[best]
+    assert run("align", system, *files) == printed[best]
 
 
-def test_a_system_makes_a_shortlist_and_searches_with_it(system, parallel, tmp_path, capsys):
-    splits = "{source: test.de, target: test.en}"
-    (tmp_path / "mine.yaml").write_text(
-        "{task: translation, about: mine, licence: none, languages: {source: de, target: en}, "
-        f"splits: {{train: {splits}, dev: {splits}}}}}"
-    )
-    options = ["--data", str(tmp_path / "mine.yaml"), "--words", "1", "--frequent", "1"]
-    assert cli.run(["shortlist", str(system), *options, "--json"]) == 0
-    record = json.loads(capsys.readouterr().out)
+def test_a_system_makes_a_shortlist_and_searches_with_it(system, parallel, tmp_path, run, capsys):
+    options = ["--data", describe(tmp_path, train=TEST, dev=TEST), "--words", "1", "--frequent", "1"]
+    record = run.json("shortlist", system, *options)
     bundle = seq2seq.load(system, shortlist=True)
     assert 5 < record["dev"]["words"] < bundle.tokenizers["target"].size
     assert cli.run(["translate", str(system), "--explain", "--shortlist", str(parallel[0])]) == 0
@@ -84,18 +79,9 @@ def test_a_system_makes_a_shortlist_and_searches_with_it(system, parallel, tmp_p
         assert len(answer["explanation"]["matrices"]["attention"]) == len(answer["explanation"]["target"])
 
 
-def test_unknown_target_words_are_reported_and_aligned(toy, tmp_path, capsys):
+def test_unknown_target_words_are_reported_and_aligned(toy, tmp_path, run):
     (tmp_path / "s").write_text("ein hund läuft\nder mann\n")
     (tmp_path / "t").write_text("a dog runs\na zebra quietly\n")
-    assert cli.run(["align", str(toy), "--source", str(tmp_path / "s"), "--target", str(tmp_path / "t")]) == 0
-    shown = capsys.readouterr()
+    shown = run.both("align", toy, "--source", tmp_path / "s", "--target", tmp_path / "t")
     assert len(shown.out.splitlines()[1].split()) == 3
     assert "2 target words are unknown to the model, the first in line 2" in shown.err
-
-
-def test_a_source_that_is_too_long_is_reported(system, tmp_path, capsys):
-    (tmp_path / "long").write_text("ein hund läuft . " * 5 + "\n")
-    assert cli.run(["translate", str(system), str(tmp_path / "long")]) == 1
-    shown = capsys.readouterr()
-    assert shown.out == "\n"
-    assert "20 tokens, and the model reads at most 12" in shown.err and "Traceback" not in shown.err

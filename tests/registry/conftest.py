@@ -1,6 +1,7 @@
 """A real bundle, tiny and untrained, and a real store in SQLite."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,27 +17,27 @@ from seq2seq.text import TextConfig, Tokenizer
 LINES = ["ein Hund läuft .", "eine Katze schläft .", "a dog runs .", "a cat sleeps ."]
 
 
+def write_small(folder: Path, seed: int = 1) -> Path:
+    """Write a bundle of an untrained model; equal seeds give equal weights."""
+    torch.manual_seed(seed)
+    tokenizer = Tokenizer.train(LINES, TextConfig(units="words", vocabulary=40))
+    vocabulary = TextVocabulary(vocabulary=tokenizer.size)
+    config = ModelConfig(sources={"source": vocabulary}, target=vocabulary, embedding=6, hidden=6)
+    card = ModelCard(
+        languages={"source": "de", "target": "en"},
+        model=config,
+        recipe={"name": "rnnsearch"},
+        data={"name": "demo"},
+        metrics={"dev_bleu": Score(score=41.25, signature="nrefs:1")},
+        git_commit="0123abc",
+    )
+    write_bundle(folder, build(config), {"source": tokenizer, "target": tokenizer}, card)
+    return folder
+
+
 @pytest.fixture
 def make_bundle(tmp_path: Path) -> Callable[..., Path]:
-    """Write a bundle of an untrained model; equal seeds give equal weights."""
-
-    def make(name: str = "bundle", seed: int = 1) -> Path:
-        torch.manual_seed(seed)
-        tokenizer = Tokenizer.train(LINES, TextConfig(units="words", vocabulary=40))
-        vocabulary = TextVocabulary(vocabulary=tokenizer.size)
-        config = ModelConfig(sources={"source": vocabulary}, target=vocabulary, embedding=6, hidden=6)
-        card = ModelCard(
-            languages={"source": "de", "target": "en"},
-            model=config,
-            recipe={"name": "rnnsearch"},
-            data={"name": "demo"},
-            metrics={"dev_bleu": Score(score=41.25, signature="nrefs:1")},
-            git_commit="0123abc",
-        )
-        write_bundle(tmp_path / name, build(config), {"source": tokenizer, "target": tokenizer}, card)
-        return tmp_path / name
-
-    return make
+    return lambda name="bundle", seed=1: write_small(tmp_path / name, seed)
 
 
 @pytest.fixture(scope="session")
@@ -53,13 +54,13 @@ def store(tmp_path: Path, empty_store: Path) -> MlflowStore:
     return MlflowStore(f"sqlite:///{tmp_path}/mlflow.db")
 
 
+def log_version(store: MlflowStore, bundle: Path) -> str:
+    """Log a bundle in a run of its own and register it as `de-en`; returns the run's id."""
+    run_id = store.client.create_run(store.experiment("demo")).info.run_id
+    store.register(store.log_model(bundle, run_id), "de-en")
+    return str(run_id)
+
+
 @pytest.fixture
 def log(store: MlflowStore) -> Callable[[Path], str]:
-    """Log a bundle in a run of its own and register it as `de-en`; returns the run's id."""
-
-    def logged(bundle: Path) -> str:
-        run_id = store.client.create_run(store.experiment("demo")).info.run_id
-        store.register(store.log_model(bundle, run_id), "de-en")
-        return str(run_id)
-
-    return logged
+    return partial(log_version, store)

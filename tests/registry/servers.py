@@ -111,19 +111,8 @@ def postgres(user: str, password: str) -> Iterator[str]:
         data = str(folder / "data")
         words = [initdb, "-D", data, "-U", user, "-A", "scram-sha-256", f"--pwfile={secret}", "--no-sync"]
         subprocess.run(words, check=True, **quiet)
-        words = [
-            server,
-            "-D",
-            data,
-            "-p",
-            str(port),
-            "-k",
-            place,
-            "-c",
-            "listen_addresses=127.0.0.1",
-            "-c",
-            "fsync=off",
-        ]
+        settings = ["-c", "listen_addresses=127.0.0.1", "-c", "fsync=off"]
+        words = [server, "-D", data, "-p", str(port), "-k", place, *settings]
         process = subprocess.Popen(words, **quiet)
         try:
             for _ in range(120):

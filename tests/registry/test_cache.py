@@ -1,6 +1,7 @@
 """The model cache: the number of registry requests, and eviction when space is short."""
 
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from registry.names import AliasName, VersionName, parse_model_name
 from registry.store import MlflowStore, StoredModel
 from seq2seq.bundle import load
 from seq2seq.errors import RegistryError, UnknownModelError
+from tests.registry.conftest import log_version, write_small
 
 CHAMPION = AliasName("de-en", "champion")
 
@@ -108,20 +110,27 @@ class SmallCache:
         return len([path for path in self.folder.iterdir() if len(path.name) == 32])
 
 
-@pytest.fixture
-def small_cache(
-    make_bundle: Callable[..., Path], store: MlflowStore, log: Callable[[Path], str], tmp_path: Path
-) -> Iterator[SmallCache]:
+@pytest.fixture(scope="module")
+def four_versions(empty_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a server with four versions of one model."""
+    place = tmp_path_factory.mktemp("served")
+    shutil.copy(empty_store, place / "mlflow.db")
+    store = MlflowStore(f"sqlite:///{place}/mlflow.db")
     for seed in range(1, 5):
-        log(make_bundle(f"bundle-{seed}", seed))
-    with closing(sqlite3.connect(tmp_path / "mlflow.db")) as database, database:  # as if a server had logged them
+        log_version(store, write_small(place / f"bundle-{seed}", seed))
+    with closing(sqlite3.connect(place / "mlflow.db")) as database, database:  # as if a server had logged them
         folder = f"{store.artifacts.as_uri()}/"
         database.execute(
             "UPDATE logged_models SET artifact_location = replace(artifact_location, ?, ?)",
             (folder, "mlflow-artifacts:/"),
         )
     with counting_server(store) as (address, _):
-        yield SmallCache(MlflowStore(address), tmp_path / "cache")
+        yield address
+
+
+@pytest.fixture
+def small_cache(four_versions: str, tmp_path: Path) -> SmallCache:
+    return SmallCache(MlflowStore(four_versions), tmp_path / "cache")
 
 
 def test_the_least_recently_used_model_is_evicted_and_never_one_in_use(small_cache: SmallCache):

@@ -186,7 +186,7 @@ def test_every_model_key_is_sampled() -> None:
     assert set(CHOICES) == set(Architecture.model_fields)
 
 
-@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("part", [0, 1, *(pytest.param(part, marks=pytest.mark.slow) for part in range(2, PARTS))])
 def test_a_recipe_is_refused_with_a_message_or_works(part: int) -> None:
     for number in range(part, DRAWS, PARTS):
         content = drawn(number)

@@ -35,26 +35,23 @@ def aligned(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[list[Li
     return [links_of(line) for line in capsys.readouterr().out.splitlines()]
 
 
-def test_align_writes_pharaoh_lines(toy, tmp_path, capsys):
+def test_align_writes_pharaoh_lines(toy, tmp_path, run):
     source, target = tmp_path / "s", tmp_path / "t"
     source.write_text("ein hund läuft .\n\nder mann\n" + "hund " * 13 + "\nein hund\n")
     target.write_text("a dog runs .\na\nthe man\na dog\na dog\n")
-    assert cli.run(["align", str(toy), "--source", str(source), "--target", str(target)]) == 1
-    out, said = capsys.readouterr()
+    out, said = run.both("align", toy, "--source", source, "--target", target, code=1)
     rows = [[tuple(map(int, link.split("-"))) for link in line.split()] for line in out.split("\n")]
     assert [bool(row) for row in rows] == [True, False, True, False, True, False]
     assert sorted(j for _, j in rows[0]) == [0, 1, 2, 3] and all(0 <= i < 4 for i, _ in rows[0])
     assert "line 4: the source has 13 tokens" in said
     target.write_text("a dog runs .\n")
-    assert cli.run(["align", str(toy), "--source", str(source), "--target", str(target)]) == 1
-    assert f"{target} ends after line 1" in capsys.readouterr().err
+    assert f"{target} ends after line 1" in run.err(1, "align", toy, "--source", source, "--target", target)
 
 
-def test_json_has_words_with_offsets_and_a_weight_for_every_link(toy, parallel, texts, capsys):
+def test_json_has_words_with_offsets_and_a_weight_for_every_link(toy, parallel, texts, run, capsys):
     source, target = (path.read_text(encoding="utf-8").splitlines() for path in parallel)
     pharaoh = aligned(capsys, str(toy), *texts)
-    assert cli.run(["align", str(toy), *texts, "--json"]) == 0
-    records = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    records = [json.loads(line) for line in run.lines("align", toy, *texts, "--json")]
     for number, record in enumerate(records):
         assert record["line"] == number + 1
         for side, lines in (("source", source), ("target", target)):
@@ -64,27 +61,27 @@ def test_json_has_words_with_offsets_and_a_weight_for_every_link(toy, parallel, 
         assert all(0 < link["weight"] <= 1 and "reverse_weight" not in link for link in record["links"])
 
 
-def test_a_file_that_is_not_utf8_is_refused_with_a_command_to_convert_it(toy, texts, tmp_path, capsys):
+def test_a_file_that_is_not_utf8_is_refused_with_a_command_to_convert_it(toy, texts, tmp_path, run):
     for encoding, named in (("latin-1", "LATIN1"), ("utf-16", "UTF-16")):
         (tmp_path / "odd").write_bytes("ein Café\n".encode(encoding))
-        assert cli.run(["align", str(toy), "--source", str(tmp_path / "odd"), *texts[2:]]) == 1
-        said = capsys.readouterr().err
+        said = run.err(1, "align", toy, "--source", tmp_path / "odd", *texts[2:])
         assert f"{tmp_path / 'odd'}, line 1: is not valid UTF-8" in said
         assert said.endswith(f" Convert it: `iconv -f {named} -t UTF-8 < {tmp_path / 'odd'} > NEW`.\n")
 
 
-def test_an_invalid_line_is_reported_in_json(toy, tmp_path, capsys):
+def test_an_invalid_line_is_reported_in_json(toy, tmp_path, run):
     source, target = tmp_path / "s", tmp_path / "t"
     source.write_text("hund " * 13 + "\nein hund\n")
     target.write_text("a dog\na dog\n")
-    assert cli.run(["align", str(toy), "--source", str(source), "--target", str(target), "--json"]) == 1
-    first, second = (json.loads(line) for line in capsys.readouterr().out.splitlines())
+    first, second = (
+        json.loads(line) for line in run.lines("align", toy, "--source", source, "--target", target, "--json", code=1)
+    )
     assert (first["links"], "13 tokens" in first["problem"]) == ([], True)
     assert second["links"] and "problem" not in second
 
 
 @pytest.mark.parametrize("how", ["intersection", "union", "grow-diag-final-and"])
-def test_two_directions_are_symmetrized(how: Symmetrization, toy, back_toy, parallel, texts, tmp_path, capsys):
+def test_two_directions_are_symmetrized(how: Symmetrization, toy, back_toy, parallel, texts, tmp_path, run, capsys):
     source, target = map(str, parallel)
     forward = aligned(capsys, str(toy), *texts)
     backward = aligned(capsys, str(back_toy), "--source", target, "--target", source)
@@ -93,20 +90,20 @@ def test_two_directions_are_symmetrized(how: Symmetrization, toy, back_toy, para
         symmetrize(there, [(i, j) for j, i in back], how) for there, back in zip(forward, backward, strict=True)
     ]
     assert both == expected and both != forward
-    assert cli.run(["align", str(toy), *texts, "--reverse", str(back_toy), "--symmetrize", how, "--json"]) == 0
-    record = json.loads(capsys.readouterr().out.splitlines()[0])
-    assert all(0 < link["reverse_weight"] <= 1 for link in record["links"])
+    lines = run.lines("align", toy, *texts, "--reverse", back_toy, "--symmetrize", how, "--json")
+    weights = [link["reverse_weight"] for line in lines for link in json.loads(line)["links"]]
+    assert weights and 0 < min(weights) <= max(weights) <= 1
     parallel[0].write_text("ein hund\n")
     parallel[1].write_text("a dog\n")
     card = json.loads((back_toy / "model.json").read_text())
     short = shutil.copytree(back_toy, tmp_path / "short")
     edited = card | {"limits": {"source_length": 1, "target_length": 9}}
     (short / "model.json").write_text(json.dumps(edited | {"content_sha256": ""}))
-    assert cli.run(["align", str(toy), *texts, "--reverse", str(short), "--symmetrize", how]) == 1
-    assert "line 1: read by the reverse model, the source has 2 tokens" in capsys.readouterr().err
+    said = run.err(1, "align", toy, *texts, "--reverse", short, "--symmetrize", how)
+    assert "line 1: read by the reverse model, the source has 2 tokens" in said
 
 
-def test_conflicting_options_are_refused(toy, other_toy, back_toy, gated_toy, texts, capsys):
+def test_conflicting_options_are_refused(toy, other_toy, back_toy, gated_toy, texts, run):
     for options, said in [
         (["--symmetrize", "union"], "--reverse"),
         (["--reverse", str(back_toy)], "it is not said how two alignments become one. Say it, as --symmetrize"),
@@ -119,11 +116,9 @@ def test_conflicting_options_are_refused(toy, other_toy, back_toy, gated_toy, te
         ),
         (["--symmetrize", "both"], "Invalid value for '--symmetrize': 'both' is not one of 'intersection',"),
     ]:
-        assert cli.run(["align", str(toy), *texts, *options]) == 2, options
-        assert said in capsys.readouterr().err
+        assert said in run.err(2, "align", toy, *texts, *options)
     both = ["--reverse", str(back_toy), "--symmetrize", "union", "--by", "gated"]
-    assert cli.run(["align", str(gated_toy), *texts, *both]) == 2
-    assert f"{back_toy}: the model has no attention of kind gated" in capsys.readouterr().err
+    assert f"{back_toy}: the model has no attention of kind gated" in run.err(2, "align", gated_toy, *texts, *both)
 
 
 def links_of_the_next_step(bundle: Path, by: str, source: str, target: str) -> list[Link]:
@@ -210,7 +205,7 @@ def test_two_directions_by_the_next_step(how: Symmetrization, decided, distinct,
 
 
 @pytest.mark.parametrize("by", ["uam", "uam-vocabulary"])
-def test_the_alignment_module_links_the_most_probable_token(by: str, uam_toy, tmp_path, capsys):
+def test_the_alignment_module_links_the_most_probable_token(by: str, uam_toy, tmp_path, run):
     source, target = tmp_path / "s", tmp_path / "t"
     source.write_text("ein hund ein hund läuft .\n" + "ein hund läuft . die katze schläft im garten und der mann\n" * 2)
     target.write_text("a dog and a dog runs .\nthe cat the cat sleeps\na garden\n")
@@ -233,8 +228,7 @@ def test_the_alignment_module_links_the_most_probable_token(by: str, uam_toy, tm
             links += [(max(places, key=attention_weights.attention[0, 0, j].tolist().__getitem__), j)] if places else []
             missing += not places
         expected.append(sorted(links))
-    assert cli.run(["align", str(uam_toy), "--source", str(source), "--target", str(target), "--by", by]) == 0
-    out, said = capsys.readouterr()
+    out, said = run.both("align", uam_toy, "--source", source, "--target", target, "--by", by)
     assert [links_of(line) for line in out.splitlines()] == expected
     if by == "uam":
         assert not missing and "no link" not in said
@@ -243,20 +237,18 @@ def test_the_alignment_module_links_the_most_probable_token(by: str, uam_toy, tm
         assert f"{missing} target words have no link: the source does not have the word" in said
 
 
-def test_tokenised_words_are_split_at_spaces_by_a_model_of_raw_text(toy, tmp_path, capsys):
+def test_tokenised_words_are_split_at_spaces_by_a_model_of_raw_text(toy, tmp_path, run):
     source, target = tmp_path / "s", tmp_path / "t"
     source.write_text("der mann z.b. liest ( das )\n")
     target.write_text("the man does n't read 10,000 books .\n")
     options = ["align", str(toy), "--source", str(source), "--target", str(target), "--json"]
-    assert cli.run([*options, "--tokenised"]) == 0
-    record = json.loads(capsys.readouterr().out)
+    record = json.loads(run(*options, "--tokenised"))
     for side, path in (("source", source), ("target", target)):
         text = path.read_text().removesuffix("\n")
         assert [word["text"] for word in record[side]] == text.split()
         assert all(text[word["start"] : word["end"]] == word["text"] for word in record[side])
     assert [link["target"] for link in sorted(record["links"], key=lambda link: link["target"])] == list(range(8))
-    assert cli.run(options) == 0
-    assert len(json.loads(capsys.readouterr().out)["source"]) == 10  # z . b . are four words of raw text
+    assert len(json.loads(run(*options))["source"]) == 10  # z . b . are four words of raw text
 
 
 def write_pairs(folder: Path, pairs: list[tuple[str, str]]) -> list[str]:
@@ -287,7 +279,7 @@ def test_pairs_are_aligned_without_a_model(tmp_path, capsys):
     assert error < 0.15
 
 
-def test_an_aligner_is_kept_and_aligns_other_pairs(tmp_path, capsys):
+def test_an_aligner_is_kept_and_aligns_other_pairs(tmp_path, run, capsys):
     pairs, gold = demo_pairs(400)
     kept = tmp_path / "aligner"
     aligned(capsys, *write_pairs(tmp_path, pairs), "--save", str(kept))
@@ -295,33 +287,27 @@ def test_an_aligner_is_kept_and_aligns_other_pairs(tmp_path, capsys):
     links = aligned(capsys, str(kept), *one)
     hits = sum(len(set(found) & true) for found, true in zip(links, gold, strict=False))
     assert hits > 0.7 * sum(map(len, gold[:5]))
-    assert cli.run(["align", *one, "--save", str(kept)]) == 2
-    assert f"{kept} exists" in capsys.readouterr().err
-    assert cli.run(["align", str(kept), *one, "--by", "words"]) == 2
-    assert "an aligner without attention" in capsys.readouterr().err
+    assert f"{kept} exists" in run.err(2, "align", *one, "--save", kept)
+    assert "an aligner without attention" in run.err(2, "align", kept, *one, "--by", "words")
 
 
-def test_info_says_what_a_kept_aligner_has_learned_from(tmp_path, capsys):
+def test_info_says_what_a_kept_aligner_has_learned_from(tmp_path, run, capsys):
     texts = write_pairs(tmp_path, [("Ein Hund.", "A dog."), ("", "a"), ("Ein Haus.", "A house.")])
     kept = tmp_path / "aligner"
     assert cli.run(["align", *texts, "--save", str(kept)]) == 0
     capsys.readouterr()
-    assert cli.run(["info", str(kept)]) == 0
-    facts = dict(line.split("  ", 1) for line in capsys.readouterr().out.splitlines())
+    facts = dict(line.split("  ", 1) for line in run.lines("info", kept))
     facts = {name: text.strip() for name, text in facts.items()}
     assert (facts["learned from"], facts["words"], facts["text"]) == ("2 pairs", "source 4, target 4", "raw")
     assert facts["size"].endswith(" MB") and facts["created"].endswith(" UTC")
-    assert cli.run(["info", str(kept), "--json"]) == 0
-    record = json.loads(capsys.readouterr().out)
+    record = run.json("info", kept)
     assert (record["pairs"], record["tokenised"], record["words"]) == (2, False, {"source": 4, "target": 4})
-    assert cli.run(["info", str(kept), "--set", "model.hidden=8"]) == 2
-    assert "it is a word aligner" in capsys.readouterr().err
+    assert "it is a word aligner" in run.err(2, "info", kept, "--set", "model.hidden=8")
 
 
-def test_json_of_a_learned_alignment_has_both_directions_posteriors(tmp_path, capsys):
+def test_json_of_a_learned_alignment_has_both_directions_posteriors(tmp_path, run):
     texts = write_pairs(tmp_path, [("Ein Hund.", "A dog."), ("", "a"), ("Ein Haus.", "A house.")])
-    assert cli.run(["align", *texts, "--json", "--symmetrize", "union"]) == 0
-    out, said = capsys.readouterr()
+    out, said = run.both("align", *texts, "--json", "--symmetrize", "union")
     records = [json.loads(line) for line in out.splitlines()]
     assert [word["text"] for word in records[0]["source"]] == ["Ein", "Hund", "."]
     assert records[1]["links"] == []
@@ -341,23 +327,21 @@ def test_json_of_a_learned_alignment_has_both_directions_posteriors(tmp_path, ca
         (["--device", "cuda"], "--device: there is no MODEL"),
     ],
 )
-def test_options_that_need_a_model_are_refused_without_one(tmp_path, capsys, options: list[str], problem: str):
-    assert cli.run(["align", *write_pairs(tmp_path, [("a", "b")]), *options]) == 2
-    assert problem in capsys.readouterr().err
+def test_options_that_need_a_model_are_refused_without_one(tmp_path, run, options: list[str], problem: str):
+    assert problem in run.err(2, "align", *write_pairs(tmp_path, [("a", "b")]), *options)
 
 
-def test_what_cannot_be_learned_from_is_said(toy, tmp_path, capsys):
-    assert cli.run(["align", *write_pairs(tmp_path, [("", "a"), ("b", "")])]) == 2
-    assert "no pair has words on both sides" in capsys.readouterr().err
-    assert cli.run(["align", *write_pairs(tmp_path, [("a " * 1001, "a"), ("b", "b")])]) == 1
-    out, said = capsys.readouterr()
+def test_what_cannot_be_learned_from_is_said(toy, tmp_path, run, capsys):
+    assert "no pair has words on both sides" in run.err(2, "align", *write_pairs(tmp_path, [("", "a"), ("b", "")]))
+    out, said = run.both("align", *write_pairs(tmp_path, [("a " * 1001, "a"), ("b", "b")]), code=1)
     assert out.splitlines()[0] == "" and "line 1: the source has 1,001 words" in said
     chinese = write_pairs(tmp_path, [("我喜欢吃苹果", "i like apples")])
     aligned(capsys, *chinese)
-    assert cli.run(["align", *chinese, "--tokenised"]) == 0
-    assert "line 1: the source is one word" in capsys.readouterr().err
-    assert cli.run(["align", str(toy), *chinese, "--save", str(tmp_path / "new")]) == 2
-    assert "MODEL is not changed" in capsys.readouterr().err and not (tmp_path / "new").exists()
+    assert "line 1: the source is one word" in run.err(0, "align", *chinese, "--tokenised")
+    assert (
+        "MODEL is not changed" in run.err(2, "align", toy, *chinese, "--save", tmp_path / "new")
+        and not (tmp_path / "new").exists()
+    )
 
 
 def word_for_word(count: int) -> tuple[list[tuple[str, str]], list[set[Link]]]:
@@ -377,24 +361,20 @@ def share_right(links: list[list[Link]], gold: list[set[Link]]) -> float:
     return sum(len({*found} & true) for found, true in zip(links, gold, strict=True)) / sum(map(len, gold))
 
 
-def test_a_model_is_adapted_to_the_pairs(toy, back_toy, tmp_path, capsys):
+def test_a_model_is_adapted_to_the_pairs(toy, back_toy, tmp_path, run):
     pairs, gold = word_for_word(60)
     files = [*write_pairs(tmp_path, [*pairs, ("", "a"), ("hund " * 13, "dog")])]
     before = {path.name: path.read_bytes() for path in toy.iterdir()}
-    assert cli.run(["align", str(toy), *files]) == 1
-    unadapted = [links_of(line) for line in capsys.readouterr().out.splitlines()]
+    unadapted = [links_of(line) for line in run.lines("align", toy, *files, code=1)]
     kept = tmp_path / "kept"
     both = ["--reverse", str(back_toy), "--symmetrize", "grow-diag-final-and"]
-    assert cli.run(["align", str(toy), *files, *both, "--adapt", "--save", str(kept)]) == 1
-    out, said = capsys.readouterr()
+    out, said = run.both("align", toy, *files, *both, "--adapt", "--save", kept, code=1)
     links = [links_of(line) for line in out.splitlines()]
     assert share_right(links[:60], gold) > 0.8 > 0.5 > share_right(unadapted[:60], gold)
     assert links[60:] == [[], []] and "line 62: the source has 13 tokens" in said
     assert {path.name: path.read_bytes() for path in toy.iterdir()} == before, "MODEL does not change"
-    assert cli.run(["align", str(kept), *files, "--reverse", f"{kept}-reverse", *both[2:]]) == 1
-    assert capsys.readouterr().out == out
-    assert cli.run(["align", str(toy), *files, *both, "--adapt", "--save", str(kept)]) == 2
-    assert f"{kept} exists" in capsys.readouterr().err
+    assert run("align", kept, *files, "--reverse", f"{kept}-reverse", *both[2:], code=1) == out
+    assert f"{kept} exists" in run.err(2, "align", toy, *files, *both, "--adapt", "--save", kept)
     assert seq2seq.load(kept).card.data["adapted"] == {"pairs": 60, "seed": 1}
 
 
@@ -409,20 +389,16 @@ def test_adapting_is_deterministic_by_seed(tmp_path, capsys):
     assert seq2seq.load(tmp_path / "c").card.data["adapted"]["seed"] == 0
 
 
-def test_what_cannot_be_adapted_is_refused(toy, tmp_path, capsys):
+def test_what_cannot_be_adapted_is_refused(toy, tmp_path, run):
     files = write_pairs(tmp_path, [("ein hund", "a dog")])
     post_editing = write_toy(tmp_path / "postedit", seed=5, combination="concat")
     for model, said in (
         (f"{toy},{toy}", "is an ensemble"),
         (str(post_editing), "reads several texts (source, mt)"),
     ):
-        assert cli.run(["align", model, *files, "--adapt"]) == 2
-        assert said in capsys.readouterr().err
-    assert cli.run(["align", str(toy), *files, "--seed", "2"]) == 2
-    assert "--seed: nothing is drawn at random" in capsys.readouterr().err
-    assert cli.run(["align", str(toy), *files, "--adapt", "--seed", "-1"]) == 2
-    assert "Invalid value for '--seed'" in capsys.readouterr().err
-    assert cli.run(["align", *files, "--adapt"]) == 2
-    assert "--adapt: there is no MODEL" in capsys.readouterr().err
-    assert cli.run(["align", str(toy), *write_pairs(tmp_path, [("", "a")]), "--adapt"]) == 2
-    assert "no pair has two sides that the model can read" in capsys.readouterr().err
+        assert said in run.err(2, "align", model, *files, "--adapt")
+    assert "--seed: nothing is drawn at random" in run.err(2, "align", toy, *files, "--seed", "2")
+    assert "Invalid value for '--seed'" in run.err(2, "align", toy, *files, "--adapt", "--seed", "-1")
+    assert "--adapt: there is no MODEL" in run.err(2, "align", *files, "--adapt")
+    error = run.err(2, "align", toy, *write_pairs(tmp_path, [("", "a")]), "--adapt")
+    assert "no pair has two sides that the model can read" in error

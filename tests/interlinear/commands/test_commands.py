@@ -12,68 +12,54 @@ from rich.console import Console
 from interlinear import cli
 from interlinear.decoding.gloss import gloss_columns, print_gloss, wrap
 from seq2seq.explain import Doubt, Explanation, Span
+from tests.interlinear.conftest import TEST, describe
 
 
 @pytest.fixture
 def dataset(tmp_path, parallel) -> Path:
     """A data set's YAML whose test split is the parallel text."""
-    path = tmp_path / "mine.yaml"
-    path.write_text(
-        "{task: translation, about: mine, licence: none, languages: {source: de, target: en},"
-        " splits: {test: {source: test.de, target: test.en}}}"
-    )
-    return path
+    return describe(tmp_path, test=TEST)
 
 
-def test_evaluate_scores_what_translate_writes(toy, parallel, capsys):
+def test_evaluate_scores_what_translate_writes(toy, parallel, run):
     source, reference = parallel
     files = ["--source", str(source), "--reference", str(reference)]
-    assert cli.run(["translate", str(toy), str(source)]) == 0
-    hypotheses = capsys.readouterr().out.splitlines()
+    hypotheses = run.lines("translate", toy, source)
     expected = sacrebleu.corpus_bleu(hypotheses, [reference.read_text().splitlines()]).score
     assert expected > 0
-    assert cli.run(["evaluate", str(toy), *files, "--json"]) == 0
-    bleu = json.loads(capsys.readouterr().out)["bleu"]
+    bleu = run.json("evaluate", toy, *files)["bleu"]
     assert bleu["score"] == pytest.approx(expected)
     assert "tok:13a" in bleu["signature"]
-    assert cli.run(["evaluate", str(toy), *files]) == 0
-    assert capsys.readouterr().out.startswith(f"BLEU {expected:.2f}\nnrefs:1|")
+    assert run("evaluate", toy, *files).startswith(f"BLEU {expected:.2f}\nnrefs:1|")
 
 
-def test_evaluate_on_a_data_set_and_with_several_references(toy, dataset, parallel, tmp_path, capsys):
+def test_evaluate_on_a_data_set_and_with_several_references(toy, dataset, parallel, tmp_path, run, capsys):
     source, reference = parallel
-    assert cli.run(["evaluate", str(toy), "--data", str(dataset), "--json"]) == 0
-    once = json.loads(capsys.readouterr().out)["bleu"]
+    once = run.json("evaluate", toy, "--data", dataset)["bleu"]
     assert cli.run(["translate", str(toy), str(source)]) == 0
     perfect = tmp_path / "perfect"
     perfect.write_text(capsys.readouterr().out)
     several = ["--source", str(source), "--reference", str(reference), "--reference", str(perfect)]
     kept = tmp_path / "kept.txt"
-    assert cli.run(["evaluate", str(toy), *several, "--json", "--output", str(kept)]) == 0
-    twice = json.loads(capsys.readouterr().out)["bleu"]
+    twice = run.json("evaluate", toy, *several, "--output", kept)["bleu"]
     assert once["score"] < twice["score"] == pytest.approx(100)
     assert "nrefs:2" in twice["signature"]
     assert kept.read_text() == perfect.read_text()
 
 
-def test_a_tokenised_data_set_is_scored_as_tokens(toy, tmp_path, parallel, capsys):
-    described = tmp_path / "tokenised.yaml"
-    how = "tokenised: true, case: lower"
-    described.write_text(
-        "{task: translation, about: mine, licence: none, languages: {source: de, target: en},"
-        f" splits: {{test: {{source: {{files: test.de, {how}}}, target: {{files: test.en, {how}}}}}}}}}"
+def test_a_tokenised_data_set_is_scored_as_tokens(toy, tmp_path, parallel, run):
+    described = describe(
+        tmp_path, test={name: {"files": file, "tokenised": True, "case": "lower"} for name, file in TEST.items()}
     )
-    assert cli.run(["evaluate", str(toy), "--data", str(described), "--json"]) == 0
-    signature = json.loads(capsys.readouterr().out)["bleu"]["signature"]
+    signature = run.json("evaluate", toy, "--data", described)["bleu"]["signature"]
     assert "tok:none" in signature and "case:lc" in signature
-    assert (
-        cli.run(["evaluate", str(toy), "--data", str(described), "--json", "--tokenize", "13a", "--natural-case"]) == 0
-    )
-    signature = json.loads(capsys.readouterr().out)["bleu"]["signature"]
+    signature = run.json("evaluate", toy, "--data", described, "--tokenize", "13a", "--natural-case")["bleu"][
+        "signature"
+    ]
     assert "tok:13a" in signature and "case:mixed" in signature
 
 
-def test_evaluate_names_missing_arguments(toy, dataset, parallel, tmp_path, capsys):
+def test_evaluate_names_missing_arguments(toy, dataset, parallel, tmp_path, run):
     source, reference = parallel
     for arguments, code, said in [
         ([], 2, "--data, or --source and --reference"),
@@ -82,54 +68,44 @@ def test_evaluate_names_missing_arguments(toy, dataset, parallel, tmp_path, caps
         (["--data", str(dataset), "--split", "exam"], 1, "exam"),
         (["--data", str(dataset), "--split", "tst"], 1, "has no split 'tst', only 'test'. Did you mean test?"),
     ]:
-        assert cli.run(["evaluate", str(toy), *arguments]) == code
-        assert said in capsys.readouterr().err
+        assert said in run.err(code, "evaluate", toy, *arguments)
     reference.write_text("one line\n")
-    assert cli.run(["evaluate", str(toy), "--source", str(source), "--reference", str(reference)]) == 1
-    assert "10 and 1 lines" in capsys.readouterr().err
+    assert "10 and 1 lines" in run.err(1, "evaluate", toy, "--source", source, "--reference", reference)
     source.write_bytes(b"ein hund\nkat\xffze\n")
-    assert cli.run(["evaluate", str(toy), "--source", str(source), "--reference", str(reference)]) == 1
-    assert f"{source}, line 2" in capsys.readouterr().err
+    assert f"{source}, line 2" in run.err(1, "evaluate", toy, "--source", source, "--reference", reference)
 
 
-def test_a_line_that_is_too_long_counts_as_empty_and_is_reported(toy, parallel, capsys):
+def test_a_line_that_is_too_long_counts_as_empty_and_is_reported(toy, parallel, run):
     source, reference = parallel
     lines_ = source.read_text().splitlines()
     lines_[3] = lines_[7] = "hund " * 13
     source.write_text("\n".join(lines_))
-    assert cli.run(["evaluate", str(toy), "--source", str(source), "--reference", str(reference)]) == 0
-    said = capsys.readouterr().err
+    said = run.err(0, "evaluate", toy, "--source", source, "--reference", reference)
     assert "2 lines" in said and "line 4" in said
 
 
-def test_compare_tests_both_ways(toy, other_toy, parallel, capsys):
+def test_compare_tests_both_ways(toy, other_toy, parallel, run):
     source, reference = parallel
     arguments = [str(toy), str(other_toy), "--source", str(source), "--reference", str(reference), "--samples", "100"]
-    assert cli.run(["compare", *arguments, "--json"]) == 0
-    bleu = json.loads(capsys.readouterr().out)["bleu"]
+    bleu = run.json("compare", *arguments)["bleu"]
     assert [system["system"] for system in bleu["bootstrap"]["systems"]] == [str(toy), str(other_toy)]
     for test in ("bootstrap", "randomisation"):
         baseline, other = bleu[test]["systems"]
         assert baseline["p_value"] is None and 0 < other["p_value"] <= 1
-    assert cli.run(["compare", *arguments]) == 0
-    table = capsys.readouterr().out.splitlines()
+    table = run.lines("compare", *arguments)
     assert table[1].startswith(str(toy)) and "baseline" in table[1] and "±" in table[2]
-    assert cli.run(["compare", str(toy), *arguments[2:]]) == 2
-    assert "two different models" in capsys.readouterr().err
+    assert "two different models" in run.err(2, "compare", toy, *arguments[2:])
 
 
-def test_info_counts_parameters(toy, tmp_path, capsys):
-    assert cli.run(["info", "rnnsearch", "--vocabulary", "100,200", "--set", "model.hidden=8", "--json"]) == 0
-    small = json.loads(capsys.readouterr().out)
+def test_info_counts_parameters(toy, tmp_path, run):
+    small = run.json("info", "rnnsearch", "--vocabulary", "100,200", "--set", "model.hidden=8")
     assert small["parameters"]["total"] == sum(small["parameters"]["parts"].values())
     assert small["parameters"]["parts"]["encoders.source.words"] == 100 * 256
     assert small["parameters"]["parts"]["target_words"] == 200 * 256
-    assert cli.run(["info", str(toy), "--json"]) == 0
-    model = json.loads(capsys.readouterr().out)
+    model = run.json("info", toy)
     card = json.loads((toy / "model.json").read_text())
     assert model["weights_sha256"] == card["weights_sha256"] and len(model["weights_sha256"]) == 64
-    assert cli.run(["info", str(toy)]) == 0
-    assert f"{model['parameters']['total']:,}" in capsys.readouterr().out.splitlines()[0]
+    assert f"{model['parameters']['total']:,}" in run.lines("info", toy)[0]
 
 
 @pytest.mark.parametrize(
@@ -141,14 +117,12 @@ def test_info_counts_parameters(toy, tmp_path, capsys):
         (["rnnsearch", "--vocabulary", "100,many"], "2 sizes"),
     ],
 )
-def test_info_refuses_a_file_that_is_not_a_recipe(arguments, said, capsys):
-    assert cli.run(["info", *arguments]) == 2
-    assert said in capsys.readouterr().err
+def test_info_refuses_a_file_that_is_not_a_recipe(arguments, said, run):
+    assert said in run.err(2, "info", *arguments)
 
 
-def test_info_of_a_model_takes_no_settings(toy, capsys):
-    assert cli.run(["info", str(toy), "--set", "model.hidden=8"]) == 2
-    assert "--set" in capsys.readouterr().err
+def test_info_of_a_model_takes_no_settings(toy, run):
+    assert "--set" in run.err(2, "info", toy, "--set", "model.hidden=8")
 
 
 def words(text: str) -> list[Span]:

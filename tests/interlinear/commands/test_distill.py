@@ -4,9 +4,6 @@ import gzip
 import json
 import os
 import shutil
-import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -22,6 +19,7 @@ from seq2seq.config import ModelConfig, TextVocabulary
 from seq2seq.model.model import build
 from seq2seq.text import TextConfig, Tokenizer
 from tests.interlinear.conftest import GERMAN
+from tests.processes import command
 from tests.training.toy import SETTINGS, write_corpus, write_edited, write_pictured
 from training.data.dataset import open_dataset, read_rows
 from training.data.dataset.distilled import distilled_description
@@ -47,14 +45,6 @@ def corpus(teacher: Path) -> Path:
     return teacher.parents[2] / "toy.yaml"
 
 
-def run(capsys: pytest.CaptureFixture[str], *words: object) -> str:
-    """The output of a command that succeeds."""
-    code = cli.run([str(word) for word in words])
-    captured = capsys.readouterr()
-    assert code == 0, captured.err
-    return captured.out
-
-
 def texts(description: Path | str, split: str) -> list[tuple[str, ...]]:
     return [row.texts for row in read_rows(open_dataset(str(description)), split, ("source", "target"))]
 
@@ -77,13 +67,13 @@ def german(tmp_path: Path) -> Path:
 
 
 @pytest.mark.timeout(600)
-def test_a_student_is_trained_on_the_outputs_of_its_teacher(teacher, corpus, tmp_path, capsys, monkeypatch):
+def test_a_student_is_trained_on_the_outputs_of_its_teacher(teacher, corpus, tmp_path, run, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    printed = run(capsys, "distill", teacher, "--data", corpus).strip()
+    printed = run("distill", teacher, "--data", corpus).strip()
     assert printed == str(tmp_path / "toy-distilled" / "toy-distilled.yaml")
 
     (tmp_path / "train.source").write_text("".join(f"{source}\n" for source, _ in texts(corpus, "train")))
-    translated = run(capsys, "translate", teacher, "train.source").splitlines()
+    translated = run.lines("translate", teacher, "train.source")
     originals = texts(corpus, "train")
     assert texts(printed, "train") == [(source, new) for (source, _), new in zip(originals, translated, strict=True)]
     assert texts(printed, "train") != originals  # the teacher has not learned all of it
@@ -92,19 +82,19 @@ def test_a_student_is_trained_on_the_outputs_of_its_teacher(teacher, corpus, tmp
 
     words = ["--register", "small", "--tracking", f"sqlite:///{tmp_path}/mlflow.db", "--no-ray"]
     sizes = ["--set", "model.embedding=16", "--set", "model.hidden=24", "--set", "training.epochs=8"]
-    run(capsys, "train", "student", "--data", printed, *words, *QUICK, *sizes)
+    run("train", "student", "--data", printed, *words, *QUICK, *sizes)
     student = seq2seq.load(tmp_path / "runs" / "student-toy-distilled" / "bundle").card
     assert (student.data["name"], student.model.cell, student.search.beam) == ("toy-distilled", "gru", 1)
     scores = run(
-        capsys, "evaluate", "models:/small@champion", "--data", printed, "--json", "--tracking",
+        "evaluate", "models:/small@champion", "--data", printed, "--json", "--tracking",
         f"sqlite:///{tmp_path}/mlflow.db",
     )  # fmt: skip
     assert json.loads(scores)["bleu"]["score"] > 20
 
 
-def test_the_record_says_where_the_outputs_come_from(toy, german, tmp_path, capsys):
+def test_the_record_says_where_the_outputs_come_from(toy, german, tmp_path, run):
     both = f"{toy},{toy}"
-    run(capsys, "distill", both, "--data", german, "--output", tmp_path / "new", "--beam-size", 3)
+    run("distill", both, "--data", german, "--output", tmp_path / "new", "--beam-size", 3)
     record = json.loads((tmp_path / "new" / "distillation.json").read_text())
     sha256 = seq2seq.load(toy).card.weights_sha256
     assert record["models"] == [{"name": str(toy), "weights_sha256": sha256}] * 2
@@ -113,39 +103,35 @@ def test_the_record_says_where_the_outputs_come_from(toy, german, tmp_path, caps
     assert "outputs of" in open_dataset(str(tmp_path / "new" / "new.yaml")).about
 
 
-def test_search_options_and_precision_reach_the_search(toy, german, tmp_path, capsys):
-    short = run(capsys, "distill", toy, "--data", german, "--output", tmp_path / "new", "--max-length", 2).strip()
-    assert all(0 < len(target.split()) <= 2 for _, target in texts(short, "train"))
-    assert (
-        cli.run(["distill", str(toy), "--data", str(german), "--output", str(tmp_path / "i"), "--precision", "auto"])
-        == 0
-    )
-    said = capsys.readouterr().err
+def test_search_options_and_precision_reach_the_search(toy, german, tmp_path, run):
+    short = run("distill", toy, "--data", german, "--output", tmp_path / "new", "--max-length", 2).strip()
+    assert {len(target.split()) for _, target in texts(short, "train")} <= {1, 2} and texts(short, "train")
+    said = run.err(0, "distill", toy, "--data", german, "--output", tmp_path / "i", "--precision", "auto")
     assert f"the precision is {json.loads((tmp_path / 'i' / 'distillation.json').read_text())['precision']}" in said
 
 
-def test_a_shortlist_limits_the_outputs_and_is_recorded(toy, german, tmp_path, capsys):
+def test_a_shortlist_limits_the_outputs_and_is_recorded(toy, german, tmp_path, run):
     model = shutil.copytree(toy, tmp_path / "model")
     links = tmp_path / "links"
     links.write_text("0-0\n" * 8)
-    run(capsys, "shortlist", model, "--data", german, "--links", links, "--words", 1, "--frequent", 0)
+    run("shortlist", model, "--data", german, "--links", links, "--words", 1, "--frequent", 0)
     text = tmp_path / "german.source"
-    few, all_words = (run(capsys, "translate", model, text, *option).splitlines() for option in (["--shortlist"], []))
-    made = run(capsys, "distill", model, "--data", german, "--output", tmp_path / "new", "--shortlist").strip()
+    few, all_words = (run.lines("translate", model, text, *option) for option in (["--shortlist"], []))
+    made = run("distill", model, "--data", german, "--output", tmp_path / "new", "--shortlist").strip()
     assert [target for _, target in texts(made, "train")] == few != all_words
     record = json.loads((tmp_path / "new" / "distillation.json").read_text())
     assert record["models"][0]["shortlist_sha256"] == checksum(model / "shortlist.safetensors")
-    assert cli.run(["distill", str(model), "--data", str(german), "--output", str(tmp_path / "new")]) == 2
-    assert "was made by other models, or by other shortlists of them" in capsys.readouterr().err
+    said = run.err(2, "distill", model, "--data", german, "--output", tmp_path / "new")
+    assert "was made by other models, or by other shortlists of them" in said
 
 
-def test_with_originals_every_source_has_both_targets(toy, german, tmp_path, capsys):
-    plain = run(capsys, "distill", toy, "--data", german, "--output", tmp_path / "plain").strip()
-    both = run(capsys, "distill", toy, "--data", german, "--output", tmp_path / "both", "--with-originals").strip()
+def test_with_originals_every_source_has_both_targets(toy, german, tmp_path, run):
+    plain = run("distill", toy, "--data", german, "--output", tmp_path / "plain").strip()
+    both = run("distill", toy, "--data", german, "--output", tmp_path / "both", "--with-originals").strip()
     assert texts(both, "train") == texts(plain, "train") + texts(german, "train")
 
 
-def test_the_description_keeps_how_the_text_is_written(toy, tmp_path, capsys):
+def test_the_description_keeps_how_the_text_is_written(toy, tmp_path, run):
     """Files below the data root, beside the description, compressed, tokenised, and in several parts."""
     root = tmp_path / "root"
     (root / "set").mkdir(parents=True)
@@ -159,7 +145,7 @@ def test_the_description_keeps_how_the_text_is_written(toy, tmp_path, capsys):
     }
     cleaning, defaults = {"duplicates": "drop"}, {"training.epochs": 3}
     own = description(tmp_path, train, cleaning=cleaning, defaults=defaults)
-    made = run(capsys, "distill", toy, "--data", own, "--data-root", root, "--output", tmp_path / "far" / "new").strip()
+    made = run("distill", toy, "--data", own, "--data-root", root, "--output", tmp_path / "far" / "new").strip()
     before, after = open_dataset(str(own), root), open_dataset(made, root)
     assert yaml.safe_load(Path(made).read_text())["splits"]["train"]["source"]["files"] == ["set/*.de.gz"]
     for split in ("train", "dev"):
@@ -187,49 +173,46 @@ def test_text_beside_a_shipped_description_is_found_from_the_new_folder(tmp_path
     assert rows == [(source, "an output") for source, _ in originals] + originals
 
 
-def test_a_killed_command_continues_where_it_stopped(teacher, corpus, tmp_path, capsys):
-    whole = Path(run(capsys, "distill", teacher, "--data", corpus, "--output", tmp_path / "whole").strip())
-    command = [sys.executable, "-m", "interlinear", "distill", teacher, "--data", corpus, "--output", tmp_path / "cut"]
-    process = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(Path.cwd())})
+def test_a_killed_command_continues_where_it_stopped(teacher, corpus, tmp_path, run):
+    whole = Path(run("distill", teacher, "--data", corpus, "--output", tmp_path / "whole").strip())
+    words = ["distill", teacher, "--data", corpus, "--output", tmp_path / "cut"]
+    process = command(tmp_path, *words)
     part = tmp_path / "cut" / "cut.train.target.part"
     while not (part.exists() and part.stat().st_size):
-        assert process.poll() is None, "it ended before it could be killed"
+        assert process.is_alive(), "it ended before it could be killed"
         time.sleep(0.002)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    process.kill()
+    process.join()
     done = part.read_bytes().count(b"\n")
     assert 0 < done < 900 and not (tmp_path / "cut" / "cut.yaml").exists()
     with part.open("ab") as file:
         file.write(b"a line without its end")
 
-    assert cli.run([str(word) for word in command[3:]]) == 0
-    said = capsys.readouterr()
+    said = run.both(*words)
     assert f"going on after line {done:,} of 900" in said.err
     outputs = [folder / f"{folder.name}.train.target" for folder in (whole.parent, tmp_path / "cut")]
     assert outputs[0].read_bytes() == outputs[1].read_bytes()
     assert not part.exists()
-    assert run(capsys, *command[3:]) == said.out  # a third call finds it complete
+    assert run(*words) == said.out  # a third call finds it complete
 
     (tmp_path / "cut" / "cut.yaml").unlink()  # killed after the last output, before the description
-    assert cli.run([str(word) for word in command[3:]]) == 0
-    assert "going on after line 900 of 900" in capsys.readouterr().err
+    assert "going on after line 900 of 900" in run.err(0, *words)
     assert outputs[0].read_bytes() == outputs[1].read_bytes()
     assert texts(tmp_path / "cut" / "cut.yaml", "train") == texts(whole, "train")
 
 
-def test_lines_that_cannot_be_translated_are_counted_and_left_out_of_training(toy, tmp_path, capsys):
+def test_lines_that_cannot_be_translated_are_counted_and_left_out_of_training(toy, tmp_path, run):
     lines = [b"ein hund", b"", b"hund " * 13, b"kat\xffze", b"die katze"]  # the model reads 12 words
     (tmp_path / "a.source").write_bytes(b"\n".join(lines) + b"\n")
     (tmp_path / "a.target").write_text("x\n" * 5)
     own = description(tmp_path, {"source": "a.source", "target": "a.target"}, cleaning={"encoding": "drop"})
-    assert cli.run(["distill", str(toy), "--data", str(own), "--output", str(tmp_path / "new")]) == 0
-    said = capsys.readouterr().err
+    said = run.err(0, "distill", toy, "--data", own, "--output", tmp_path / "new")
     assert "3 lines have no output, the first is line 2" in said
     outputs = (tmp_path / "new" / "new.train.target").read_text().split("\n")
     assert [bool(line) for line in outputs] == [True, False, False, False, True, False]
 
 
-def test_an_output_with_nul_bytes_can_be_read_again(tmp_path, capsys):
+def test_an_output_with_nul_bytes_can_be_read_again(tmp_path, run):
     """A model of bytes may output any byte: here one that outputs nothing but NUL."""
     tokenizers = {
         name: Tokenizer.train(["ein hund"] * 3, TextConfig(units="bpe", vocabulary=300, language=language))
@@ -247,11 +230,11 @@ def test_an_output_with_nul_bytes_can_be_read_again(tmp_path, capsys):
     (tmp_path / "a.source").write_text("ein hund\n" * 3)
     (tmp_path / "a.target").write_text("x\n" * 3)
     own = description(tmp_path, {"source": "a.source", "target": "a.target"})
-    made = run(capsys, "distill", tmp_path / "bytes", "--data", own, "--output", tmp_path / "new", "--max-length", 3)
+    made = run("distill", tmp_path / "bytes", "--data", own, "--output", tmp_path / "new", "--max-length", 3)
     assert [source for source, _ in texts(made.strip(), "train")] == ["ein hund"] * 3
 
 
-def test_further_sources_stay_beside_the_outputs(editing_toy, seeing_toy, tmp_path, capsys):
+def test_further_sources_stay_beside_the_outputs(editing_toy, seeing_toy, tmp_path, run):
     for model, write, field in ((editing_toy, write_edited, "mt"), (seeing_toy, write_pictured, "image")):
         folder = tmp_path / field
         folder.mkdir()
@@ -267,14 +250,14 @@ def test_further_sources_stay_beside_the_outputs(editing_toy, seeing_toy, tmp_pa
         if field == "image":
             index = (folder / "index.tsv").read_text().splitlines(keepends=True)
             (folder / "index.tsv").write_text("".join(line for line in index if int(line.split("\t")[1]) < 6))
-        made = open_dataset(run(capsys, "distill", model, "--data", own, "--output", folder / "new").strip())
+        made = open_dataset(run("distill", model, "--data", own, "--output", folder / "new").strip())
         assert set(made.splits["train"]) == {"source", field, "target"}
         outputs = (folder / "new" / "new.train.target").read_text().splitlines()
         if field == "image":  # lines 1 and 4 have no picture, which the split requires
             assert [bool(line) for line in outputs] == [False, True, True] * 2
             assert made.image("train", "image") == open_dataset(str(own)).image("train", "image")
-            assert cli.run(["distill", str(model), "--data", str(own), "--with-originals"]) == 2
-            assert "--with-originals: each image belongs to one line" in capsys.readouterr().err
+            said = run.err(2, "distill", model, "--data", own, "--with-originals")
+            assert "--with-originals: each image belongs to one line" in said
         else:
             assert len(outputs) == 6
             rows = [row.texts for row in read_rows(made, "train", ("source", "mt"))]
@@ -285,7 +268,7 @@ def snapshot(folder: Path) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_models_and_data_that_do_not_fit_are_refused(toy, back_toy, editing_toy, german, tmp_path, capsys):
+def test_models_and_data_that_do_not_fit_are_refused(toy, back_toy, editing_toy, german, tmp_path, run):
     train = {"source": "german.source", "target": "german.target"}
     cut = {**train, "target": {"files": "german.target", "tokenised": True, "segmentation": "@@"}}
     segmented = description(tmp_path, cut, "segmented")
@@ -303,13 +286,12 @@ def test_models_and_data_that_do_not_fit_are_refused(toy, back_toy, editing_toy,
         (toy, "nowhere", 2, "it does not exist"),
         (tmp_path / "nowhere", german, 2, "there is no such folder"),
     ):
-        assert cli.run(["distill", str(model), "--data", str(data), "--output", str(tmp_path / "new")]) == code
-        error = capsys.readouterr().err
+        error = run.err(code, "distill", model, "--data", data, "--output", tmp_path / "new")
         assert said in error and error.count("\n") == 1
         assert snapshot(tmp_path) == before
 
 
-def test_a_folder_of_something_else_is_refused(toy, other_toy, german, tmp_path, capsys):
+def test_a_folder_of_something_else_is_refused(toy, other_toy, german, tmp_path, run, capsys):
     new = tmp_path / "new"
 
     def refused(*words: object, model: Path = toy) -> str:
@@ -321,7 +303,7 @@ def test_a_folder_of_something_else_is_refused(toy, other_toy, german, tmp_path,
 
     assert "is there already, and is no distilled data set" in refused(tmp_path)
     assert "is a file" in refused(german)
-    run(capsys, "distill", toy, "--data", german, "--output", new)
+    run("distill", toy, "--data", german, "--output", new)
     assert "was made by other models" in refused(new, model=other_toy)
     assert "was made with other search options" in refused(new, "--beam-size", 1)
     assert "was made in another precision" in refused(new, "--precision", "int8")
@@ -334,8 +316,11 @@ def test_a_folder_of_something_else_is_refused(toy, other_toy, german, tmp_path,
     assert "distillation.json: is damaged" in refused(new)
 
 
-def test_two_processes_do_not_write_one_folder(toy, german, tmp_path, capsys):
+def test_two_processes_do_not_write_one_folder(toy, german, tmp_path, run):
     with run_lock(tmp_path / "new", "writing this data set"):
-        assert cli.run(["distill", str(toy), "--data", str(german), "--output", str(tmp_path / "new")]) == 1
-        assert f"process {os.getpid()}" in (error := capsys.readouterr().err) and "is writing this data set" in error
+        assert (
+            f"process {os.getpid()}"
+            in (error := run.err(1, "distill", toy, "--data", german, "--output", tmp_path / "new"))
+            and "is writing this data set" in error
+        )
     assert not (tmp_path / "new").exists()

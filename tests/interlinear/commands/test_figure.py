@@ -17,6 +17,7 @@ from seq2seq.batch import collate
 from seq2seq.forced_decoding import NULL
 from seq2seq.generate import SequenceGenerator
 from seq2seq.text import SPECIAL
+from tests.interlinear.conftest import describe
 
 SENTENCE = "ein hund läuft im garten ."
 
@@ -71,6 +72,7 @@ def test_attention_is_drawn_by_the_best_reading(toy, gated_toy, uam_toy, tmp_pat
     assert later in drawn(capsys, picture, "attention", str(toy), "--source", SENTENCE, "--target", "a dog runs")
 
 
+@pytest.mark.slow
 def test_every_kind_of_weights_that_a_refusal_offers_can_be_drawn(toy, gated_toy, uam_toy, tmp_path, capsys):
     for model, missing, kinds in (
         (toy, "words", "attention, next, posterior"),
@@ -92,9 +94,8 @@ def test_impossible_figures_are_refused(toy, uam_toy, tmp_path, capsys):
     assert "a picture is a .png, .svg or .pdf" in refused(capsys, 2, *attention, SENTENCE, "--output", "a.jpg")
     assert "no alignment module" in refused(capsys, 2, *attention, SENTENCE, "--by", "attention", "--nulls")
     both = ["--nulls", "--confidence"]
-    assert "--confidence: beside the words are" in refused(
-        capsys, 2, "attention", str(uam_toy), "--source", "hund", *both
-    )
+    error = refused(capsys, 2, "attention", str(uam_toy), "--source", "hund", *both)
+    assert "--confidence: beside the words are" in error
     for kind in ("gated", "gate"):
         said = refused(capsys, 2, kind, str(uam_toy), "--source", SENTENCE)
         assert f"{uam_toy}: the model has no attention of kind gated. It has attention, next, posterior, uam" in said
@@ -147,6 +148,14 @@ def test_a_target_longer_than_its_source_has_no_nulls(uam_toy):
     assert [span.text for span in extended.explanation.target] == ["a", "dog", "runs", "</s>"]
 
 
+def describe_gold(folder: Path, tokenised: bool) -> Path:
+    """A data set of two pairs with gold alignments."""
+    for name, lines in {"s": "ein hund .\ndie katze .", "t": "a dog .\nthe cat .", "gold": "0-0 1-1\n1?1 2-2"}.items():
+        (folder / name).write_text(lines + "\n")
+    source, target = ({"files": name, "tokenised": tokenised} for name in ("s", "t"))
+    return describe(folder, test={"source": source, "target": target, "alignment": "gold"})
+
+
 def test_an_alignment_is_drawn_over_gold_of_a_text_or_a_data_set(toy, back_toy, tmp_path, capsys):
     picture = tmp_path / "a.svg"
     pair = ["alignment", str(toy), "--source", SENTENCE, "--target", "a dog runs"]
@@ -154,18 +163,11 @@ def test_an_alignment_is_drawn_over_gold_of_a_text_or_a_data_set(toy, back_toy, 
     for options in ([], both):
         words = drawn(capsys, picture, *pair, "--gold", "0-0 1?1", *options)
         assert {*SENTENCE.split(), "dog", "sure", "possible"} <= set(words)
-    for name, lines in {"s": "ein hund .\ndie katze .", "t": "a dog .\nthe cat .", "gold": "0-0 1-1\n1?1 2-2"}.items():
-        (tmp_path / name).write_text(lines + "\n")
-    data = tmp_path / "mine.yaml"
-    data.write_text(
-        "{task: translation, about: mine, licence: none, languages: {source: de, target: en},"
-        " splits: {test: {source: {files: s, tokenised: true}, target: {files: t, tokenised: true}, alignment: gold}}}"
-    )
+    data = describe_gold(tmp_path, tokenised=True)
     words = drawn(capsys, picture, "alignment", str(toy), "--data", str(data), "--line", "2")
     assert {"katze", "cat"} <= set(words) and "hund" not in words
-    assert "does not have that many pairs" in refused(
-        capsys, 2, "alignment", str(toy), "--data", str(data), "--line", "3"
-    )
+    error = refused(capsys, 2, "alignment", str(toy), "--data", str(data), "--line", "3")
+    assert "does not have that many pairs" in error
     (tmp_path / "gold").write_text("0-0 1-1\n7-7\n")
     said = refused(capsys, 1, "alignment", str(toy), "--data", str(data), "--line", "2")
     assert f"{data}, test, line 2: '7-7' points outside the pair, which has 3 and 3 words" in said
@@ -177,11 +179,11 @@ def test_an_alignment_is_drawn_over_gold_of_a_text_or_a_data_set(toy, back_toy, 
         said = refused(capsys, 2, *pair, "--gold", "0-0", option, value)
         assert f"{option}: it is a data set that has splits and lines" in said
     assert "--tokenised: the data set" in refused(capsys, 2, "alignment", str(toy), "--data", str(data), "--tokenised")
-    assert "13 tokens" in refused(
-        capsys, 1, "alignment", str(toy), "--source", "hund " * 13, "--target", "a", "--gold", ""
-    )
+    error = refused(capsys, 1, "alignment", str(toy), "--source", "hund " * 13, "--target", "a", "--gold", "")
+    assert "13 tokens" in error
 
 
+@pytest.mark.slow
 def test_systems_are_compared_on_a_test_set(toy, other_toy, parallel, tmp_path, capsys):
     files = ["--source", str(parallel[0]), "--reference", str(parallel[1])]
     pair = [f"one={toy}", f"other={other_toy}", *files]
@@ -206,13 +208,7 @@ def test_systems_are_compared_on_a_test_set(toy, other_toy, parallel, tmp_path, 
 
 
 def test_systems_are_compared_by_alignments_which_text_files_lack(toy, other_toy, tmp_path, capsys):
-    for name, lines in {"s": "ein hund .\ndie katze .", "t": "a dog .\nthe cat .", "gold": "0-0 1-1\n1?1 2-2"}.items():
-        (tmp_path / name).write_text(lines + "\n")
-    data = tmp_path / "mine.yaml"
-    data.write_text(
-        "{task: translation, about: mine, licence: none, languages: {source: de, target: en},"
-        " splits: {test: {source: {files: s}, target: {files: t}, alignment: gold}}}"
-    )
+    data = describe_gold(tmp_path, tokenised=False)
     by_gold = ["--data", str(data), "--metrics", "aer", "--samples", "100"]
     words = drawn(capsys, tmp_path / "s.svg", "systems", f"one={toy}", f"other={other_toy}", *by_gold)
     assert {"one", "other", "AER WITH 95 % INTERVALS"} <= set(words)
@@ -237,6 +233,7 @@ def a_run(store: MlflowStore, folder: Path, recipe: str, seed: int, *values: flo
     return folder
 
 
+@pytest.mark.slow
 def test_learning_curves_come_from_mlflow_grouped_by_recipe_over_seeds(store, tmp_path, capsys):
     first = a_run(store, tmp_path / "a", "rnnsearch", 1, 10, 20, 30)
     second = a_run(store, tmp_path / "b", "rnnsearch", 2, 12, 18, 31)

@@ -2,11 +2,7 @@
 
 import gzip
 import json
-import os
 import random
-import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -16,6 +12,7 @@ import yaml
 
 import seq2seq
 from interlinear import cli
+from tests import processes
 from tests.interlinear.conftest import ENGLISH, GERMAN, write_toy
 from tests.training.toy import SETTINGS
 from training.data.dataset import open_dataset, read_rows
@@ -168,16 +165,14 @@ def test_a_killed_command_continues_where_it_stopped(models, english, tmp_path, 
     (tmp_path / "text.en").write_text((tmp_path / "text.en").read_text() * 20)
     (tmp_path / "text.de").write_text("x\n" * 20 * LINES)
     whole, _ = run(capsys, *command(models, english, real, tmp_path / "whole"))
-    words = [str(word) for word in command(models, english, real, tmp_path / "cut")]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "interlinear", *words], env={**os.environ, "PYTHONPATH": str(Path.cwd())}
-    )
+    words = command(models, english, real, tmp_path / "cut")
+    process = processes.command(tmp_path, *words)
     part = tmp_path / "cut" / f"translations.{name}.part"
     while not (part.exists() and part.stat().st_size):
-        assert process.poll() is None, "it ended before it could be killed"
+        assert process.is_alive(), "it ended before it could be killed"
         time.sleep(0.002)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    process.kill()
+    process.join()
     assert not (tmp_path / "cut" / "cut.yaml").exists()
     made, said = run(capsys, *words)
     assert f"translations.{name}: going on after line" in said

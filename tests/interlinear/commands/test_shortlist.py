@@ -19,6 +19,7 @@ from seq2seq.errors import RequestError, UsageError
 from seq2seq.generate import SequenceGenerator
 from seq2seq.generation_request import Request
 from seq2seq.shortlist import LinkCounts, build_shortlist
+from tests.interlinear import conftest
 from tests.interlinear.conftest import write_toy
 
 PAIRS = [
@@ -40,12 +41,8 @@ def describe(folder: Path, pairs: list[tuple[str, str]] = PAIRS, dev: bool = Tru
     """A data set of these pairs, which are its dev set too."""
     for field, lines in zip(("de", "en"), zip(*pairs, strict=True), strict=True):
         (folder / f"all.{field}").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    splits = "{source: all.de, target: all.en}"
-    (folder / "mine.yaml").write_text(
-        "{task: translation, about: mine, licence: none, languages: {source: de, target: en}, "
-        f"splits: {{train: {splits}{f', dev: {splits}' if dev else ''}}}}}"
-    )
-    return str(folder / "mine.yaml")
+    fields = {"source": "all.de", "target": "all.en"}
+    return str(conftest.describe(folder, train=fields, **({"dev": fields} if dev else {})))
 
 
 def write_links(folder: Path, lines: list[str]) -> str:
@@ -72,14 +69,12 @@ def test_a_shortlist_from_links_has_the_linked_words(model, tmp_path, capsys):
     assert words_of(seq2seq.load(model, shortlist=True), "hund") == {"dog", "the"}  # the: five times
 
 
-def test_what_is_printed_is_what_the_dev_set_has(model, tmp_path, capsys):
+def test_what_is_printed_is_what_the_dev_set_has(model, tmp_path, run):
     """Counted here again, from the texts that `translate` writes in the whole vocabulary."""
     arguments = ["--data", describe(tmp_path), "--words", "2", "--frequent", "2"]
-    assert cli.run(["shortlist", str(model), *arguments, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = run.json("shortlist", model, *arguments)
     bundle = seq2seq.load(model, shortlist=True)
-    assert cli.run(["translate", str(model), str(tmp_path / "all.de")]) == 0
-    outputs = capsys.readouterr().out.splitlines()
+    outputs = run.lines("translate", model, tmp_path / "all.de")
     target = bundle.tokenizers["target"]
     counts = {"references_covered": [target for _, target in PAIRS], "outputs_covered": outputs}
     for key, lines in counts.items():
@@ -91,19 +86,17 @@ def test_what_is_printed_is_what_the_dev_set_has(model, tmp_path, capsys):
         assert found["dev"][key] == pytest.approx(inside / total)
     assert found["pairs"] == found["dev"]["sentences"] == 4 and found["left_out"] == 0
     assert found["model"] == str(model)
-    assert cli.run(["shortlist", str(model), *arguments]) == 0
-    first, second, third = capsys.readouterr().out.splitlines()
+    first, second, third = run.lines("shortlist", model, *arguments)
     assert first == f"{model} has a shortlist of 4 pairs"
     assert second.startswith(f"words of a sentence: {found['dev']['words']:.0f} of {target.size} on average (dev, 4 ")
     assert f"{found['dev']['references_covered']:.2%} of the references' words" in third
 
 
-def test_attention_and_the_links_that_align_prints_make_the_same(model, tmp_path, capsys):
+def test_attention_and_the_links_that_align_prints_make_the_same(model, tmp_path, run):
     data = describe(tmp_path)
     options = ["--data", data, "--words", "3", "--frequent", "1"]
     files = ["--source", f"{tmp_path}/all.de", "--target", f"{tmp_path}/all.en"]
-    assert cli.run(["align", str(model), *files, "--by", "attention"]) == 0
-    links = write_links(tmp_path, capsys.readouterr().out.splitlines())
+    links = write_links(tmp_path, run.lines("align", model, *files, "--by", "attention"))
     assert cli.run(["shortlist", str(model), *options]) == 0
     by_attention = (model / "shortlist.safetensors").read_bytes()
     assert cli.run(["shortlist", str(model), *options, "--links", links]) == 0
@@ -111,17 +104,14 @@ def test_attention_and_the_links_that_align_prints_make_the_same(model, tmp_path
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16", "int8"])
-def test_searches_write_only_words_of_the_shortlist(model, tmp_path, precision, capsys):
+def test_searches_write_only_words_of_the_shortlist(model, tmp_path, precision, run, capsys):
     data, links = describe(tmp_path), write_links(tmp_path, LINKS)
     text, call = str(tmp_path / "all.de"), ["translate", str(model), "--precision", precision, "--n-best", "2"]
-    assert cli.run([*call, text]) == 0
-    before = capsys.readouterr().out
+    before = run(*call, text)
     assert cli.run(["shortlist", str(model), "--data", data, "--links", links, "--words", "1", "--frequent", "0"]) == 0
     capsys.readouterr()
-    assert cli.run([*call, text]) == 0
-    assert capsys.readouterr().out == before, "a search without --shortlist is not affected"
-    assert cli.run([*call, text, "--shortlist"]) == 0
-    limited = capsys.readouterr().out
+    assert run(*call, text) == before, "a search without --shortlist is not affected"
+    limited = run(*call, text, "--shortlist")
     assert limited != before
     bundle = seq2seq.load(model, shortlist=True)
     for line in limited.splitlines():
@@ -138,7 +128,7 @@ def test_searches_write_only_words_of_the_shortlist(model, tmp_path, precision, 
     assert scores[0] != scores[1]
 
 
-def test_a_copy_gets_the_shortlist(model, tmp_path, capsys):
+def test_a_copy_gets_the_shortlist(model, tmp_path, run, capsys):
     copy = tmp_path / "copy"
     before = {path.name: path.read_bytes() for path in model.iterdir()}
     assert cli.run(["shortlist", str(model), "--data", describe(tmp_path), "--output", str(copy)]) == 0
@@ -147,17 +137,15 @@ def test_a_copy_gets_the_shortlist(model, tmp_path, capsys):
     check_files(copy)
     capsys.readouterr()
     for folder, says in ((model, "-"), (copy, "used with --shortlist")):
-        assert cli.run(["info", str(folder)]) == 0
-        (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("shortlist")]
+        (line,) = [line for line in run.lines("info", folder) if line.startswith("shortlist")]
         assert line.removeprefix("shortlist").strip() == says
 
 
-def test_pairs_that_the_model_cannot_read_are_left_out(model, tmp_path, capsys):
+def test_pairs_that_the_model_cannot_read_are_left_out(model, tmp_path, run):
     pairs = [*PAIRS, ("", "a dog"), ("hund " * 13, "dog"), ("hund", "dog " * 13)]
     data, links = describe(tmp_path, pairs, dev=False), write_links(tmp_path, [*LINKS, "", "", ""])
     for options in ([], ["--links", links]):
-        assert cli.run(["shortlist", str(model), "--data", data, *options]) == 0
-        out, said = capsys.readouterr()
+        out, said = run.both("shortlist", model, "--data", data, *options)
         assert out == f"{model} has a shortlist of 4 pairs\n"
         assert "3 pairs are left out" in said and "mine has no dev set" in said
 
@@ -178,35 +166,32 @@ def test_pairs_that_the_model_cannot_read_are_left_out(model, tmp_path, capsys):
         (["{editing}", "--data", "{data}"], 1, "no field 'mt'"),
     ],
 )
-def test_wrong_calls_change_nothing(arguments, code, says, model, editing_toy, tmp_path, capsys):
+def test_wrong_calls_change_nothing(arguments, code, says, model, editing_toy, tmp_path, run):
     (tmp_path / "short").write_text("0-0\n")
     (tmp_path / "far").write_text("0-0\n9-0\n\n\n")
     (tmp_path / "odd").write_text("a-b\n\n\n\n")
     data = describe(tmp_path)
-    (tmp_path / "edits.yaml").write_text(
-        "{task: post-edit, about: mine, licence: none, languages: {source: de, mt: en, target: en}, "
-        "splits: {train: {source: all.de, mt: all.en, target: all.en}}}"
+    edits = conftest.describe(
+        tmp_path, "edits", "post-edit", train={"source": "all.de", "mt": "all.en", "target": "all.en"}
     )
-    names = {"model": model, "data": data, "folder": tmp_path, "editing": editing_toy, "edits": tmp_path / "edits.yaml"}
-    assert cli.run(["shortlist", *(argument.format(**names) for argument in arguments)]) == code
-    said = capsys.readouterr().err
+    names = {"model": model, "data": data, "folder": tmp_path, "editing": editing_toy, "edits": edits}
+    said = run.err(code, "shortlist", *(argument.format(**names) for argument in arguments))
     assert re.search(says, said) and said.count("\n") == 1
     for folder in (model, editing_toy):
         assert not (folder / "shortlist.safetensors").exists()
 
 
 @pytest.mark.parametrize("command", ["translate", "evaluate"])
-def test_a_model_without_a_shortlist_is_refused(command, toy, parallel, capsys):
+def test_a_model_without_a_shortlist_is_refused(command, toy, parallel, run):
     source, target = map(str, parallel)
     files = {"translate": [source], "evaluate": ["--source", source, "--reference", target]}
-    assert cli.run([command, str(toy), *files[command], "--shortlist"]) == 2
-    assert f"--shortlist: {toy} has none. Make it with `interlinear shortlist`" in capsys.readouterr().err
+    said = run.err(2, command, toy, *files[command], "--shortlist")
+    assert f"--shortlist: {toy} has none. Make it with `interlinear shortlist`" in said
 
 
-def test_an_option_without_effect_is_refused(toy, parallel, capsys):
+def test_an_option_without_effect_is_refused(toy, parallel, run):
     source, target = map(str, parallel)
-    assert cli.run(["evaluate", target, "--source", source, "--reference", target, "--shortlist"]) == 2
-    assert "--shortlist" in capsys.readouterr().err
+    assert "--shortlist" in run.err(2, "evaluate", target, "--source", source, "--reference", target, "--shortlist")
 
 
 def add(folder: Path, links: list[tuple[str, str]], name: str = "source") -> None:
@@ -221,17 +206,15 @@ def add(folder: Path, links: list[tuple[str, str]], name: str = "source") -> Non
     add_shortlist(folder, build_shortlist(counts, np.zeros(target.size, np.int64), bundle.tokenizers, 5, 0))
 
 
-def test_an_ensemble_searches_among_the_words_of_all_its_members(model, tmp_path, capsys):
+def test_an_ensemble_searches_among_the_words_of_all_its_members(model, tmp_path, run):
     other = Path(shutil.copytree(model, tmp_path / "other"))
     add(model, [("hund", "dog")])
     text = tmp_path / "text"
     text.write_text("hund hund\n")
     call = ["translate", f"{model},{other}", str(text), "--shortlist", "--n-best", "2"]
-    assert cli.run(call) == 2
-    assert f"{other} has none" in capsys.readouterr().err
+    assert f"{other} has none" in run.err(2, *call)
     add(other, [("hund", "cat"), ("katze", "man")])
-    assert cli.run(call) == 0
-    out = capsys.readouterr().out
+    out = run(*call)
     written = {word for line in out.splitlines() for word in line.split(" ||| ")[1].split()}
     assert written <= {"dog", "cat", "<unk>", "hund"}
     assert words_of(load_bundle(f"{model},{other}", shortlist=True), "hund") == {"dog", "cat"}
@@ -256,7 +239,7 @@ def test_several_texts_give_the_words_of_all_and_an_image_alone_none(editing_toy
     assert set(answer.candidates[0].text.split()) <= {"dog", "<unk>", "hund"}
 
 
-def test_a_registered_model_gets_a_new_version(toy, tmp_path, monkeypatch, capsys):
+def test_a_registered_model_gets_a_new_version(toy, tmp_path, monkeypatch, run):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/mlflow.db")
     store = MlflowStore(create=True)
@@ -266,8 +249,9 @@ def test_a_registered_model_gets_a_new_version(toy, tmp_path, monkeypatch, capsy
     files = {path.name: path.read_bytes() for path in before.iterdir()}
     call = ["shortlist", "models:/de-en@champion", "--data", describe(tmp_path)]
     for version in ("2", "3", "3"):  # the last one is the same again
-        assert cli.run([*call, "--register", "de-en", "--words", "1", "--frequent", version]) == 0
-        assert capsys.readouterr().out.startswith(f"models:/de-en/{version} has a shortlist of 4 pairs\n")
+        assert run(*call, "--register", "de-en", "--words", "1", "--frequent", version).startswith(
+            f"models:/de-en/{version} has a shortlist of 4 pairs\n"
+        )
         assert load_bundle(f"models:/de-en/{version}", shortlist=True).shortlist is not None
     assert {path.name: path.read_bytes() for path in before.iterdir()} == files
     with pytest.raises(UsageError, match="has none"):
@@ -280,10 +264,10 @@ def test_a_registered_model_gets_a_new_version(toy, tmp_path, monkeypatch, capsy
     ]
 
 
-def test_a_model_that_no_run_has_trained_is_not_registered(model, tmp_path, monkeypatch, capsys):
+def test_a_model_that_no_run_has_trained_is_not_registered(model, tmp_path, monkeypatch, run):
     monkeypatch.chdir(tmp_path)
     MlflowStore(f"sqlite:///{tmp_path}/mlflow.db", create=True)
-    assert cli.run(["shortlist", str(model), "--data", describe(tmp_path), "--register", "de-en"]) == 1
-    assert "has no run that trained it" in capsys.readouterr().err
+    said = run.err(1, "shortlist", model, "--data", describe(tmp_path), "--register", "de-en")
+    assert "has no run that trained it" in said
     assert not (model / "shortlist.safetensors").exists()
     assert cli.run(["shortlist", str(model), "--data", describe(tmp_path), "--register", "a/name"]) == 2

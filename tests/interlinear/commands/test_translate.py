@@ -13,7 +13,8 @@ from documents.files import SUFFIXES
 from interlinear import cli
 from interlinear.decoding.input_lines import read_whole_lines
 from seq2seq.bundle.precision import resolve_precision
-from tests.documents.packages import docx, parts_of, run
+from tests.documents import packages
+from tests.documents.packages import docx, parts_of
 
 
 @pytest.fixture
@@ -26,18 +27,16 @@ def written(tmp_path):
     return write
 
 
-def test_one_line_for_every_line(toy, written, capsys):
+def test_one_line_for_every_line(toy, written, run):
     file = written("ein hund läuft .\n\ndie katze schläft .\n \nder mann liest das buch".encode())
-    assert cli.run(["translate", str(toy), file]) == 0
-    out = capsys.readouterr().out.split("\n")
+    out = run("translate", toy, file).split("\n")
     assert len(out) == 6 and out[5] == ""
     assert [bool(line) for line in out[:5]] == [True, False, True, False, True]
 
 
-def test_output_order_is_input_order(toy, written, capsys):
+def test_output_order_is_input_order(toy, written, run, capsys):
     lines = ["ein hund läuft im garten und die katze", "ein", "der mann liest das buch", "hund"] * 20
-    assert cli.run(["translate", str(toy), written("\n".join(lines).encode())]) == 0
-    together = capsys.readouterr().out.splitlines()
+    together = run.lines("translate", toy, written("\n".join(lines).encode()))
     alone = []
     for line in lines[:4]:
         assert cli.run(["translate", str(toy), written(f"{line}\n".encode())]) == 0
@@ -45,9 +44,8 @@ def test_output_order_is_input_order(toy, written, capsys):
     assert together == alone * 20
 
 
-def test_files_are_concatenated_and_may_be_pipes(toy, written, tmp_path, capsys):
-    assert cli.run(["translate", str(toy), written(b"ein hund\n", "a"), written(b"die katze\n", "b")]) == 0
-    from_files = capsys.readouterr().out
+def test_files_are_concatenated_and_may_be_pipes(toy, written, tmp_path, run, capsys):
+    from_files = run("translate", toy, written(b"ein hund\n", "a"), written(b"die katze\n", "b"))
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     writer = threading.Thread(target=pipe.write_bytes, args=(b"ein hund\ndie katze\n",))
@@ -57,35 +55,31 @@ def test_files_are_concatenated_and_may_be_pipes(toy, written, tmp_path, capsys)
     assert capsys.readouterr().out == from_files
 
 
-def test_stdin_is_read_if_no_file_is_named(toy, monkeypatch, capsys):
+def test_stdin_is_read_if_no_file_is_named(toy, monkeypatch, run):
     monkeypatch.setattr("sys.stdin", type("Stdin", (), {"buffer": BufferedReader(BytesIO(b"ein hund\n"))})())
-    assert cli.run(["translate", str(toy)]) == 0
-    assert capsys.readouterr().out.count("\n") == 1
+    assert run("translate", toy).count("\n") == 1
 
 
-def test_an_unreadable_line_is_an_empty_line_a_warning_and_exit_code_1(toy, written, capsys):
+def test_an_unreadable_line_is_an_empty_line_a_warning_and_exit_code_1(toy, written, run):
     first = written(b"ein hund\n", "first.de")
     file = written(b"ein hund\n" + b"hund " * 13 + b"\nkat\xffze\ndie katze\n")
-    assert cli.run(["translate", str(toy), first, file]) == 1
-    out, said = capsys.readouterr()
+    out, said = run.both("translate", toy, first, file, code=1)
     assert [bool(line) for line in out.split("\n")] == [True, True, False, False, True, False]
     too_long, not_utf8 = said.splitlines()
     assert f"{file}, line 2" in too_long and "13 tokens" in too_long and "at most 12" in too_long
     assert f"{file}, line 3" in not_utf8 and "UTF-8" in not_utf8
 
 
-def test_unusual_text_is_translated(toy, written, capsys):
+def test_unusual_text_is_translated(toy, written, run):
     lines = ["\ufeffein hund", "ein\x00hund", "\u202eדוב", "🙂👩‍👩‍👧 hund", "hund\x0b\x0c\u2028katze", "ein hund\r"]
-    assert cli.run(["translate", str(toy), written("\n".join(lines).encode())]) == 0
-    out = capsys.readouterr().out
+    out = run("translate", toy, written("\n".join(lines).encode()))
     assert out.count("\n") == len(lines)
     assert out.split("\n")[0] == out.split("\n")[-2]  # byte order mark and carriage return are not text
 
 
-def test_n_best_lists_have_line_numbers_and_ranks(toy, written, capsys):
+def test_n_best_lists_have_line_numbers_and_ranks(toy, written, run):
     file = written(b"ein hund\n\ndie katze\n")
-    assert cli.run(["translate", str(toy), file, "--n-best", "3", "--beam-size", "4"]) == 0
-    rows = [line.split(" ||| ") for line in capsys.readouterr().out.splitlines()]
+    rows = [line.split(" ||| ") for line in run.lines("translate", toy, file, "--n-best", "3", "--beam-size", "4")]
     assert [row[0] for row in rows] == ["1", "1", "1", "2", "3", "3", "3"]
     for block in (rows[:3], rows[4:]):
         scores = [float(row[2]) for row in block]
@@ -93,9 +87,11 @@ def test_n_best_lists_have_line_numbers_and_ranks(toy, written, capsys):
         assert len({row[1] for row in block}) == 3
 
 
-def test_explanations_are_json_lines(toy, written, capsys):
-    assert cli.run(["translate", str(toy), written(b"ein hund\n\n" + b"hund " * 13), "--explain"]) == 1
-    answered, empty, refused = (json.loads(line) for line in capsys.readouterr().out.splitlines())
+def test_explanations_are_json_lines(toy, written, run):
+    answered, empty, refused = (
+        json.loads(line)
+        for line in run.lines("translate", toy, written(b"ein hund\n\n" + b"hund " * 13), "--explain", code=1)
+    )
     explanation = answered["explanation"]
     assert [word["text"] for word in explanation["source"]] == ["ein", "hund"]
     assert len(explanation["matrices"]["attention"]) == len(explanation["target"])
@@ -108,17 +104,15 @@ def test_explanations_are_json_lines(toy, written, capsys):
     assert refused["translations"] == [] and "13 tokens" in refused["problem"]
 
 
-def test_explanations_have_the_links_of_both_directions(toy, back_toy, written, tmp_path, capsys):
+def test_explanations_have_the_links_of_both_directions(toy, back_toy, written, tmp_path, run):
     """Those that `align` computes of the same pairs with the same two models."""
     file = written(b"ein hund schl\xc3\xa4ft .\ndie katze liest das buch\n")
-    assert cli.run(["translate", str(toy), file, "--explain", "--reverse", str(back_toy)]) == 0
-    answers = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    answers = [json.loads(line) for line in run.lines("translate", toy, file, "--explain", "--reverse", back_toy)]
     source, target = tmp_path / "source", tmp_path / "target"
     source.write_text("".join(f"{answer['source']}\n" for answer in answers), encoding="utf-8")
     target.write_text("".join(f"{answer['translations'][0]['text']}\n" for answer in answers), encoding="utf-8")
     both = ["--reverse", str(back_toy), "--symmetrize", "grow-diag-final-and", "--json"]
-    assert cli.run(["align", str(toy), "--source", str(source), "--target", str(target), *both]) == 0
-    aligned = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    aligned = [json.loads(line) for line in run.lines("align", toy, "--source", source, "--target", target, *both)]
     for answer, expected in zip(answers, aligned, strict=True):
         explanation = answer["explanation"]
         assert explanation["symmetrized"] is True
@@ -131,41 +125,38 @@ def test_explanations_have_the_links_of_both_directions(toy, back_toy, written, 
         assert all(0 < confidence < 1 for confidence in explanation["confidence"])
 
 
-def test_options_reach_the_search(toy, written, capsys):
+def test_options_reach_the_search(toy, written, run):
     file = written(b"ein hund im garten\n")
 
-    def run(*options: str) -> list[dict]:
-        assert cli.run(["translate", str(toy), file, "--json", *options]) == 0
-        return json.loads(capsys.readouterr().out)["translations"]
+    def found(*options: str) -> dict:
+        return run.json("translate", toy, file, *options)["translations"][0]
 
-    assert len(run("--max-length", "2")[0]["text"].split()) <= 2
-    assert len(run("--min-length", "5")[0]["text"].split()) >= 4
-    best = run("--length-penalty", "none")[0]
+    assert len(found("--max-length", "2")["text"].split()) <= 2
+    assert len(found("--min-length", "5")["text"].split()) >= 4
+    best = found("--length-penalty", "none")
     assert best["score"] == pytest.approx(best["log_probability"])
-    assert run("--length-penalty", "1.0")[0]["score"] > best["log_probability"]
+    assert found("--length-penalty", "1.0")["score"] > best["log_probability"]
 
 
-def test_half_precision_gives_nearly_the_same_scores(toy, written, capsys):
+def test_half_precision_gives_nearly_the_same_scores(toy, written, run):
     def score(*options: str) -> float:
-        assert cli.run(["translate", str(toy), written(b"ein hund im garten\n"), "--json", *options]) == 0
-        return json.loads(capsys.readouterr().out)["translations"][0]["score"]
+        found = run.json("translate", toy, written(b"ein hund im garten\n"), *options)
+        return found["translations"][0]["score"]
 
     full, half = score(), score("--precision", "bf16")
     assert full == score("--precision", "fp32") != half == pytest.approx(full, rel=0.05)
     assert full != score("--precision", "int8") == pytest.approx(full, rel=0.05)
 
 
-def test_the_precision_that_is_chosen_is_said(toy, written, capsys, monkeypatch):
-    def run() -> tuple[str, str]:
-        assert cli.run(["translate", str(toy), written(b"ein hund im garten\n"), "--precision", "auto"]) == 0
-        return capsys.readouterr()
+def test_the_precision_that_is_chosen_is_said(toy, written, run, monkeypatch):
+    def said() -> str:
+        return run.err(0, "translate", toy, written(b"ein hund im garten\n"), "--precision", "auto")
 
-    chosen = run()
-    assert f"the precision is {resolve_precision('auto', 'cpu')}" in chosen.err
+    assert f"the precision is {resolve_precision('auto', 'cpu')}" in said()
     for tiles, products, expected in ((True, None, "bf16"), (False, 127, "int8"), (False, None, "fp32")):
         monkeypatch.setattr("seq2seq.bundle.precision.has_bf16_tiles", lambda tiles=tiles: tiles)
         monkeypatch.setattr("seq2seq.bundle.precision.largest_activation", lambda kernel, products=products: products)
-        assert f"the precision is {expected}" in run().err
+        assert f"the precision is {expected}" in said()
 
 
 @pytest.mark.parametrize(
@@ -181,23 +172,20 @@ def test_the_precision_that_is_chosen_is_said(toy, written, capsys, monkeypatch)
         (["--explain", "--reverse", "nowhere"], "nowhere: there is no such folder"),
     ],
 )
-def test_invalid_options_are_usage_errors(toy, written, options, said, capsys):
+def test_invalid_options_are_usage_errors(toy, written, options, said, run):
     options = [str(toy) if option == "TOY" else option for option in options]
-    assert cli.run(["translate", str(toy), written(b"ein hund\n"), *options]) == 2
-    assert said in capsys.readouterr().err
+    assert said in run.err(2, "translate", toy, written(b"ein hund\n"), *options)
 
 
-def test_a_missing_or_damaged_model_is_reported(toy, tmp_path, written, capsys):
+def test_a_missing_or_damaged_model_is_reported(toy, tmp_path, written, run):
     file = written(b"ein hund\n")
-    assert cli.run(["translate", str(tmp_path / "nothing"), file]) == 2
-    assert "no such folder" in capsys.readouterr().err
+    assert "no such folder" in run.err(2, "translate", tmp_path / "nothing", file)
     damaged = tmp_path / "damaged"
     damaged.mkdir()
     for path in Path(toy).iterdir():
         (damaged / path.name).write_bytes(path.read_bytes())
     (damaged / "model.safetensors").write_bytes(b"nonsense")
-    assert cli.run(["translate", str(damaged), file]) == 1
-    assert "model.safetensors" in capsys.readouterr().err
+    assert "model.safetensors" in run.err(1, "translate", damaged, file)
 
 
 def test_lines_are_split_at_line_ends_only():
@@ -213,14 +201,12 @@ def test_lines_are_split_at_line_ends_only():
     ]
 
 
-def test_a_document_keeps_its_format_and_gets_the_translations_of_its_lines(toy, tmp_path, written, capsys):
+def test_a_document_keeps_its_format_and_gets_the_translations_of_its_lines(toy, tmp_path, written, run):
     sentences = ["ein hund läuft", "die katze schläft im garten", "ein hund läuft"]
-    assert cli.run(["translate", str(toy), written("\n".join(sentences).encode())]) == 0
-    translations = capsys.readouterr().out.splitlines()
-    body = "".join(f"<w:p>{run(text)}</w:p>" for text in (*sentences[:2], "12", sentences[2]))
+    translations = run.lines("translate", toy, written("\n".join(sentences).encode()))
+    body = "".join(f"<w:p>{packages.run(text)}</w:p>" for text in (*sentences[:2], "12", sentences[2]))
     file, output = written(docx(body), "in.docx"), tmp_path / "out.docx"
-    assert cli.run(["translate", str(toy), file, "-o", str(output)]) == 0
-    assert capsys.readouterr().out == ""
+    assert run("translate", toy, file, "-o", output) == ""
     document = parts_of(output.read_bytes())["word/document.xml"]
     assert re.findall(r"<w:t [^>]*>([^<]*)</w:t>", document) == [*translations[:2], "12", translations[2]]
 
@@ -232,10 +218,9 @@ def test_tags_in_a_document_are_kept_whatever_the_model_writes(toy, tmp_path, wr
     assert text.count("**") == 2 and text.count("](http://x.de)") == 1
 
 
-def test_a_sentence_that_is_too_long_is_translated_in_parts(toy, tmp_path, written, capsys):
+def test_a_sentence_that_is_too_long_is_translated_in_parts(toy, tmp_path, written, run):
     file, output = written(("hund katze " * 8 + ", " + "mann " * 10 + "\n").encode(), "in.txt"), tmp_path / "out.txt"
-    assert cli.run(["translate", str(toy), file, "-o", str(output)]) == 0
-    assert output.read_text("utf-8").strip() and capsys.readouterr().err == ""
+    assert run.err(0, "translate", toy, file, "-o", output) == "" and output.read_text("utf-8").strip()
 
 
 def test_a_word_that_is_too_long_is_translated_in_parts_too(toy, tmp_path, written, capsys):
@@ -275,30 +260,25 @@ def test_what_is_refused_changes_nothing(toy, tmp_path, written, capsys, name, o
     assert [path.name for path in tmp_path.iterdir()] == [name] and (tmp_path / name).read_bytes() == b"ein hund\n"
 
 
-def test_a_document_is_not_read_as_lines(toy, written, capsys):
-    file = written(docx(f"<w:p>{run('ein hund')}</w:p>"), "in.docx")
-    assert cli.run(["translate", str(toy), file]) == 2
-    assert "Say where to write it: -o in.translated.docx" in capsys.readouterr().err
+def test_a_document_is_not_read_as_lines(toy, written, run):
+    file = written(docx(f"<w:p>{packages.run('ein hund')}</w:p>"), "in.docx")
+    assert "Say where to write it: -o in.translated.docx" in run.err(2, "translate", toy, file)
 
 
-def test_a_model_that_does_not_translate_gets_no_document(editing_toy, tmp_path, written, capsys):
-    assert (
-        cli.run(["translate", str(editing_toy), written(b"ein hund\n", "in.txt"), "-o", str(tmp_path / "o.txt")]) == 2
-    )
-    assert "this is a model for post-edit" in capsys.readouterr().err
+def test_a_model_that_does_not_translate_gets_no_document(editing_toy, tmp_path, written, run):
+    said = run.err(2, "translate", editing_toy, written(b"ein hund\n", "in.txt"), "-o", tmp_path / "o.txt")
+    assert "this is a model for post-edit" in said
 
 
-def test_one_document_is_translated_at_a_time(toy, tmp_path, written, capsys):
+def test_one_document_is_translated_at_a_time(toy, tmp_path, written, run):
     files = [written(b"ein hund\n", "a.txt"), written(b"ein hund\n", "b.txt")]
     for given in (files, []):
-        assert cli.run(["translate", str(toy), *given, "-o", str(tmp_path / "out.txt")]) == 2
-        assert "it takes one document" in capsys.readouterr().err
+        assert "it takes one document" in run.err(2, "translate", toy, *given, "-o", tmp_path / "out.txt")
 
 
-def test_every_format_of_documents_is_named_in_the_help_and_on_the_page(capsys):
+def test_every_format_of_documents_is_named_in_the_help_and_on_the_page(run):
     """The help is written out, because documents.files is slow to import."""
-    assert cli.run(["translate", "--help"]) == 0
-    named = set(re.findall(r"\w+", capsys.readouterr().out.partition("is a document:")[2]))
+    named = set(re.findall(r"\w+", run("translate", "--help").partition("is a document:")[2]))
     assert {suffix.removeprefix(".") for suffix in SUFFIXES} <= named
     page = (Path(__file__).parents[3] / "docs/documents.md").read_text(encoding="utf-8")
     table = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `.")]

@@ -2,8 +2,6 @@
 
 import pytest
 
-from interlinear import cli
-
 
 @pytest.fixture
 def texts(tmp_path):
@@ -12,9 +10,11 @@ def texts(tmp_path):
     return str(path)
 
 
-def test_every_output_begins_with_the_prefix_and_goes_on_with_another_word(toy, texts, capsys):
-    assert cli.run(["translate", str(toy), texts, "--target-prefix", "Ü: a ", "--n-best", "3", "--beam-size", "3"]) == 0
-    rows = [line.split(" ||| ") for line in capsys.readouterr().out.splitlines()]
+def test_every_output_begins_with_the_prefix_and_goes_on_with_another_word(toy, texts, run):
+    rows = [
+        line.split(" ||| ")
+        for line in run.lines("translate", toy, texts, "--target-prefix", "Ü: a ", "--n-best", "3", "--beam-size", "3")
+    ]
     assert [number for number, *_ in rows] == ["1", "1", "1", "2", "3", "3", "3"]
     outputs = [text for number, text, _ in rows if number != "2"]
     assert all(text.startswith("Ü: a ") for text in outputs)
@@ -23,6 +23,5 @@ def test_every_output_begins_with_the_prefix_and_goes_on_with_another_word(toy, 
 
 
 @pytest.mark.parametrize(("option", "said"), [("--tokenised", "it is raw text"), ("-oout.txt", "--output writes")])
-def test_what_has_no_prefix_is_refused(toy, texts, capsys, option, said):
-    assert cli.run(["translate", str(toy), texts, "--target-prefix", "a", option]) == 2
-    assert said in capsys.readouterr().err
+def test_what_has_no_prefix_is_refused(toy, texts, run, option, said):
+    assert said in run.err(2, "translate", toy, texts, "--target-prefix", "a", option)

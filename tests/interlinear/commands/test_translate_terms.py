@@ -83,9 +83,9 @@ def test_a_wrong_glossary_is_named_before_anything_is_translated(toy, write, cap
     assert said in error and out == ""
 
 
-def test_terms_are_for_raw_text(toy, write, capsys):
-    assert cli.run(["translate", str(toy), write(TEXT, "in.de"), "--tokenised", "--do-not-translate", "hund"]) == 2
-    assert "--do-not-translate: terms are found in raw text" in capsys.readouterr().err
+def test_terms_are_for_raw_text(toy, write, run):
+    said = run.err(2, "translate", toy, write(TEXT, "in.de"), "--tokenised", "--do-not-translate", "hund")
+    assert "--do-not-translate: terms are found in raw text" in said
 
 
 def test_terms_of_a_document(write, tmp_path):

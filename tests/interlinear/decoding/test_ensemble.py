@@ -1,13 +1,11 @@
 """Ensembles: several models, separated by commas, in place of one."""
 
-import json
 import shutil
 from pathlib import Path
 
 import pytest
 import torch
 
-from interlinear import cli
 from seq2seq.bundle import load, write_bundle
 from seq2seq.model.model import build
 
@@ -24,49 +22,42 @@ def gated(toy: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def printed(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
-    assert cli.run([str(argument) for argument in arguments]) == 0
-    return capsys.readouterr().out
-
-
-def test_an_ensemble_of_one_model_twice_translates_like_the_model(toy, gated, parallel, capsys) -> None:
+def test_an_ensemble_of_one_model_twice_translates_like_the_model(toy, gated, parallel, run) -> None:
     source, _ = parallel
-    alone = printed(capsys, "translate", toy, source, "--n-best", 2)
-    assert printed(capsys, "translate", f"{toy},{toy}", source, "--n-best", 2) == alone
-    mixed = printed(capsys, "translate", f"{toy}, {gated}", source, "--n-best", 2)
+    alone = run("translate", toy, source, "--n-best", 2)
+    assert run("translate", f"{toy},{toy}", source, "--n-best", 2) == alone
+    mixed = run("translate", f"{toy}, {gated}", source, "--n-best", 2)
     assert mixed.count("\n") == alone.count("\n") and mixed != alone
 
 
-def test_every_command_that_searches_accepts_several_models(toy, gated, parallel, tmp_path, capsys) -> None:
+def test_every_command_that_searches_accepts_several_models(toy, gated, parallel, tmp_path, run) -> None:
     source, target = parallel
     both = f"{toy},{gated}"
-    scores = json.loads(printed(capsys, "evaluate", both, "--source", source, "--reference", target, "--json"))
+    scores = run.json("evaluate", both, "--source", source, "--reference", target)
     assert 0 <= scores["bleu"]["score"] <= 100
-    lines = printed(capsys, "align", both, "--source", source, "--target", target).splitlines()
+    lines = run.lines("align", both, "--source", source, "--target", target)
     assert len(lines) == 10 and all(lines)
     picture = tmp_path / "attention.svg"
-    printed(capsys, "figure", "attention", both, "--source", "ein hund", "--output", picture)
+    run("figure", "attention", both, "--source", "ein hund", "--output", picture)
     assert picture.stat().st_size
 
 
-def test_an_attention_kind_of_one_member_only_cannot_align(toy, gated, parallel, capsys) -> None:
+def test_an_attention_kind_of_one_member_only_cannot_align(toy, gated, parallel, run) -> None:
     source, target = parallel
-    assert cli.run(["align", f"{toy},{gated}", "--source", str(source), "--target", str(target), "--by", "gated"]) == 2
-    assert "It has attention, next, posterior." in capsys.readouterr().err
+    said = run.err(2, "align", f"{toy},{gated}", "--source", source, "--target", target, "--by", "gated")
+    assert "It has attention, next, posterior." in said
 
 
-def test_another_vocabulary_is_refused_by_its_file(toy, other_toy, parallel, capsys) -> None:
-    assert cli.run(["translate", f"{toy},{other_toy}", str(parallel[0])]) == 1
-    said = capsys.readouterr().err
+def test_another_vocabulary_is_refused_by_its_file(toy, other_toy, parallel, run) -> None:
+    said = run.err(1, "translate", f"{toy},{other_toy}", parallel[0])
     assert f"{other_toy}/tokenizer.source.json: an ensemble has one vocabulary" in said and said.count("\n") == 1
 
 
-def test_an_empty_name_is_a_usage_error(toy, parallel, capsys) -> None:
+def test_an_empty_name_is_a_usage_error(toy, parallel, run) -> None:
     for names in (f"{toy},", f"{toy},nowhere"):
-        assert cli.run(["translate", names, str(parallel[0])]) == 2
-        assert capsys.readouterr().err.count("\n") == 1
+        assert run.err(2, "translate", names, parallel[0]).count("\n") == 1
 
 
-def test_a_folder_name_may_contain_a_comma(toy, parallel, tmp_path, capsys) -> None:
+def test_a_folder_name_may_contain_a_comma(toy, parallel, tmp_path, run) -> None:
     copied = shutil.copytree(toy, tmp_path / "one,two")
-    assert printed(capsys, "translate", copied, parallel[0]) == printed(capsys, "translate", toy, parallel[0])
+    assert run("translate", copied, parallel[0]) == run("translate", toy, parallel[0])

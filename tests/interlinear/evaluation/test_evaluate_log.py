@@ -9,6 +9,7 @@ from mlflow.entities import Run
 from interlinear import cli
 from registry.curves import RUN_RECORD, RunRecord
 from registry.store import MlflowStore
+from tests.interlinear.conftest import TEST, describe
 
 
 @pytest.fixture
@@ -24,10 +25,7 @@ def store(toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MlflowS
     folder.mkdir(parents=True)
     (folder / "bundle").symlink_to(toy)
     (folder / RUN_RECORD).write_text(RunRecord(tracking=store.display_uri, run_id=run_id).model_dump_json())
-    (tmp_path / "mine.yaml").write_text(
-        "{task: translation, about: mine, licence: none, languages: {source: de, target: en},"
-        " splits: {test: {source: test.de, target: test.en}}}"
-    )
+    describe(tmp_path, test=TEST)
     return store
 
 
@@ -36,7 +34,7 @@ def runs(store: MlflowStore) -> dict[str, Run]:
     return {run.info.run_id: store.client.get_run(run.info.run_id) for run in found}
 
 
-def test_scores_are_child_runs_and_shown_on_the_model_s_page(store, parallel, capsys):
+def test_scores_are_child_runs_and_shown_on_the_model_s_page(store, parallel, run, capsys):
     (trained,) = runs(store)
     (model,) = store.client.search_logged_models([store.experiment("mine")])
     asked = ["--data", "mine.yaml", "--metrics", "bleu,ter", "--beam-size", "2", "--json"]
@@ -46,22 +44,21 @@ def test_scores_are_child_runs_and_shown_on_the_model_s_page(store, parallel, ca
 
     for name in ("models:/de-en@champion", "models:/de-en/1", f"runs:/{trained}/model", "runs/toy"):
         before = set(runs(store))
-        assert cli.run(["evaluate", name, *asked, "--log"]) == 0, name
-        out, said = capsys.readouterr()
+        out, said = run.both("evaluate", name, *asked, "--log")
         (made,) = set(runs(store)) - before
         assert f"the scores are logged at {store.run_url(store.experiment('mine'), made)}" in said
-        run, scores = runs(store)[made], json.loads(out)
-        assert (run.info.status, run.info.run_name) == ("FINISHED", "evaluate mine, test")
-        assert run.data.tags["mlflow.parentRunId"] == trained and run.data.tags["model"] == name
-        assert run.data.metrics == {f"test/{metric}": scores[metric]["score"] for metric in ("bleu", "ter")}
-        assert run.data.tags["bleu_signature"] == scores["bleu"]["signature"]
-        assert run.data.params["search.beam"] == "2" and run.data.params["search.max_length"] == "8"
-        (given,) = run.inputs.dataset_inputs
+        logged, scores = runs(store)[made], json.loads(out)
+        assert (logged.info.status, logged.info.run_name) == ("FINISHED", "evaluate mine, test")
+        assert logged.data.tags["mlflow.parentRunId"] == trained and logged.data.tags["model"] == name
+        assert logged.data.metrics == {f"test/{metric}": scores[metric]["score"] for metric in ("bleu", "ter")}
+        assert logged.data.tags["bleu_signature"] == scores["bleu"]["signature"]
+        assert logged.data.params["search.beam"] == "2" and logged.data.params["search.max_length"] == "8"
+        (given,) = logged.inputs.dataset_inputs
         assert (given.dataset.name, given.tags[0].value) == ("mine, test", "test")
         assert json.loads(given.dataset.profile)["rows"] == 10
-        assert [one.model_id for one in run.inputs.model_inputs] == [model.model_id]
+        assert [one.model_id for one in logged.inputs.model_inputs] == [model.model_id]
         metrics = [one for one in store.client.get_logged_model(model.model_id).metrics if one.run_id == made]
-        assert {one.key: one.value for one in metrics} == run.data.metrics
+        assert {one.key: one.value for one in metrics} == logged.data.metrics
         assert {(one.dataset_name, one.dataset_digest) for one in metrics} == {("mine, test", given.dataset.digest)}
 
     # Another text with the same name is another test set.
@@ -72,7 +69,7 @@ def test_scores_are_child_runs_and_shown_on_the_model_s_page(store, parallel, ca
     assert len(digests) == 1 and len(later) == 2
 
 
-def test_a_model_without_a_training_run_is_refused_before_searching(store, toy, other_toy, parallel, capsys):
+def test_a_model_without_a_training_run_is_refused_before_searching(store, toy, other_toy, parallel, run):
     source, target = parallel
     files = ["--source", str(source), "--reference", str(target), "--log"]
     for model, code, sentence in (
@@ -86,14 +83,12 @@ def test_a_model_without_a_training_run_is_refused_before_searching(store, toy, 
         ),
         ("models:/de-en/7", 1, "has no version 7"),
     ):
-        assert cli.run(["evaluate", model, *files]) == code, model
-        out, said = capsys.readouterr()
+        out, said = run.both("evaluate", model, *files, code=code)
         assert sentence in said and out == ""
     assert len(runs(store)) == 1
 
 
-def test_a_deleted_training_run_is_reported(store, parallel, capsys):
+def test_a_deleted_training_run_is_reported(store, parallel, run):
     (trained,) = runs(store)
     store.client.delete_run(trained)
-    assert cli.run(["evaluate", "runs/toy", "--data", "mine.yaml", "--log"]) == 1
-    assert "has no run that trained it" in capsys.readouterr().err
+    assert "has no run that trained it" in run.err(1, "evaluate", "runs/toy", "--data", "mine.yaml", "--log")

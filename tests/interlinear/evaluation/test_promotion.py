@@ -9,6 +9,7 @@ from interlinear import cli
 from interlinear.evaluation.promotion import parse_dataset_split
 from registry.store import MlflowStore, Promotion
 from seq2seq.errors import RegistryError
+from tests.interlinear.conftest import TEST, describe
 
 
 @pytest.fixture(scope="module")
@@ -43,24 +44,17 @@ def tags(store: MlflowStore, version: str) -> dict[str, str]:
     return {key.removeprefix("champion."): value for key, value in found.items() if key.startswith("champion.")}
 
 
-def test_a_version_is_promoted_only_if_it_is_better(store, other_toy, parallel, tmp_path, capsys):
+def test_a_version_is_promoted_only_if_it_is_better(store, other_toy, parallel, tmp_path, run, capsys):
     source, _ = parallel
-    assert cli.run(["translate", str(other_toy), str(source)]) == 0
-    (tmp_path / "as-other.en").write_text(capsys.readouterr().out)  # version 2 has all of them right
-    described = tmp_path / "mine.yaml"
-    described.write_text(
-        "{task: translation, about: mine, licence: none, languages: {source: de, target: en},"
-        " splits: {test: {source: test.de, target: test.en}, other: {source: test.de, target: as-other.en}}}"
-    )
+    (tmp_path / "as-other.en").write_text(run("translate", other_toy, source))  # version 2 has all of them right
+    described = describe(tmp_path, test=TEST, other=TEST | {"target": "as-other.en"})
     promote = ["promote", "de-en", "2", "--if-better-on"]
-    assert cli.run([*promote, str(described)]) == 1  # not significant on ten lines
-    said = capsys.readouterr().err.splitlines()[-1]
+    said = run.err(1, *promote, described).splitlines()[-1]
     assert said.startswith("interlinear: models:/de-en/2: it is not better than champion, version 1: BLEU ")
     assert " on mine, test (p bootstrap " in said and "Champion stays" in said
     assert champion(store) == "1" and tags(store, "2") == {}
 
-    assert cli.run([*promote, f"{described}:other", "--why", "it reads gardens"]) == 0
-    said = capsys.readouterr().err
+    said = run.err(0, *promote, f"{described}:other", "--why", "it reads gardens")
     assert "it is better: BLEU 100.00 against " in said and "models:/de-en@champion is version 2." in said
     assert champion(store) == "2"
     kept = tags(store, "2")
@@ -76,14 +70,13 @@ def test_a_version_is_promoted_only_if_it_is_better(store, other_toy, parallel, 
     assert tags(store, "1")["figures"] == "-" and tags(store, "1")["instead_of"] == "2"
 
 
-def test_without_a_champion_to_compare_with(store, capsys):
-    assert cli.run(["promote", "de-en", "2", "--alias", "candidate", "--if-better-on", "demo"]) == 0
-    assert "there is nothing to beat: de-en has no other version as candidate." in capsys.readouterr().err
-    assert cli.run(["promote", "de-en", "1", "--if-better-on", "demo"]) == 0
-    assert "there is nothing to beat" in capsys.readouterr().err
+def test_without_a_champion_to_compare_with(store, run):
+    said = run.err(0, "promote", "de-en", "2", "--alias", "candidate", "--if-better-on", "demo")
+    assert "there is nothing to beat: de-en has no other version as candidate." in said
+    assert "there is nothing to beat" in run.err(0, "promote", "de-en", "1", "--if-better-on", "demo")
 
 
-def test_usage_errors(store, dataset_of_nothing, capsys):
+def test_usage_errors(store, dataset_of_nothing, run):
     for words, code, sentence in (
         (["9", "--if-better-on", "demo"], 1, "has no version 9"),
         (["2", "--metric", "bleu"], 2, "--metric: nothing is scored"),
@@ -94,19 +87,13 @@ def test_usage_errors(store, dataset_of_nothing, capsys):
         (["2", "--if-better-on", str(dataset_of_nothing), "--metric", "rouge"], 2, "one score decides"),
         (["2", "--if-better-on", str(dataset_of_nothing), "--metric", "aer"], 2, "cannot be computed here"),
     ):
-        assert cli.run(["promote", "de-en", *words]) == code, words
-        assert sentence in capsys.readouterr().err
+        assert sentence in run.err(code, "promote", "de-en", *words)
     assert champion(store) == "1"
 
 
 @pytest.fixture
 def dataset_of_nothing(tmp_path: Path, parallel: tuple[Path, Path]) -> Path:
-    path = tmp_path / "plain.yaml"
-    path.write_text(
-        "{task: translation, about: mine, licence: none, languages: {source: de, target: en},"
-        " splits: {test: {source: test.de, target: test.en}}}"
-    )
-    return path
+    return describe(tmp_path, "plain", test=TEST)
 
 
 def test_a_concurrent_promotion_is_not_overwritten(store: MlflowStore):

@@ -20,8 +20,8 @@ from seq2seq.batch import tensors_of
 from seq2seq.minimum_risk.minimum_risk import RiskOptions
 from tests.seq2seq.model.test_precision import each_recipe, small
 from tests.training.loop.test_out_of_memory import WHOLE, assert_same, assert_two_workers_equal_one, first_update, fits
-from tests.training.loop.test_trainer import RecordingObserver, StopAfterUpdates
 from tests.training.loop.updates import SHAPES, batches_of, step_of, updates, weights_of, with_guide
+from tests.training.observers import RecordingObserver, StopAfterUpdates
 from tests.training.toy import toy_job
 from training.events import TrainingJob
 from training.loop import cuda_graphs
@@ -63,7 +63,7 @@ GUIDED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("recipe", GUIDED)
+@each_recipe(GUIDED, quick=("contextual_gates", "coverage_linguistic", "uam", "postedit_flat"))
 def test_guided_updates_from_buffers_equal_those_of_the_batches(recipe: str) -> None:
     """Every second batch has no guide, as after the guide's last epoch: it has buffers and sums of its own."""
     batches = [with_guide(each) if number % 4 < 2 else each for number, each in enumerate(batches_of(small(recipe)[0]))]
@@ -233,13 +233,13 @@ def test_a_training_learns_the_same_and_resumes_exactly(tmp_path: Path) -> None:
     assert resumed.weights_sha256 == whole.weights_sha256
 
 
-def test_the_choice_belongs_to_the_job_and_not_to_the_run(tmp_path: Path) -> None:
+def test_the_choice_belongs_to_the_job_and_not_to_the_run(tmp_path: Path, toy_weights: str) -> None:
     """It reaches workers in other processes, and a run that is resumed may have another."""
     job = toy_job(tmp_path, "one")
     assert job.cuda_graphs and not pickle.loads(pickle.dumps(replace(job, cuda_graphs=False))).cuda_graphs
     assert train(job, StopAfterUpdates(5)).signal
     resumed = train(replace(toy_job(tmp_path, "one", resume=True), cuda_graphs=False))
-    assert resumed.weights_sha256 == train(toy_job(tmp_path, "whole")).weights_sha256
+    assert resumed.weights_sha256 == toy_weights
 
 
 @pytest.mark.parametrize("backward", [False, True], ids=["forward", "backward"])

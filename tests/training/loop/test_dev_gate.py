@@ -7,7 +7,7 @@ import torch
 
 import seq2seq
 from seq2seq.batch import collate
-from tests.training.loop.test_trainer import RecordingObserver
+from tests.training.observers import RecordingObserver
 from tests.training.toy import toy_job
 from training.data.prepare.prepared import PreparedData
 from training.loop.trainer import train

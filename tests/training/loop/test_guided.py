@@ -19,8 +19,9 @@ from seq2seq.attention_reading import READINGS
 from seq2seq.errors import TrainingError
 from seq2seq.generate import SequenceGenerator
 from tests.seq2seq.model.test_precision import small
-from tests.training.loop.test_trainer import RecordingObserver, StopAfterUpdates, assert_the_updates_of_one
+from tests.training.loop.test_trainer import assert_the_updates_of_one
 from tests.training.loop.updates import batches_of, with_guide
+from tests.training.observers import RecordingObserver, StopAfterUpdates
 from tests.training.toy import toy_job, write_corpus
 from training.data.guide.piece_links import RowArrays, guide_matrix
 from training.data.guide.stored_guide import WordLinks
@@ -74,7 +75,7 @@ def alignment_error(bundle: Path | None, folder: Path) -> float:
     return 1 - 2 * right / (found + sure)
 
 
-@pytest.mark.parametrize("recipe", ["rnnsearch", "luong"])
+@pytest.mark.parametrize("recipe", ["rnnsearch", pytest.param("luong", marks=pytest.mark.slow)])
 def test_a_guided_model_aligns_better(tmp_path: Path, recipe: str) -> None:
     """With the same seed, after a few dozen updates. And its card says that it was guided."""
     plain = train(toy_job(tmp_path, "plain", recipe=recipe))

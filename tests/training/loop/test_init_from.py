@@ -7,7 +7,7 @@ import torch
 
 import seq2seq
 from seq2seq.errors import BundleError, TrainingError, UsageError
-from tests.training.loop.test_trainer import RecordingObserver
+from tests.training.observers import RecordingObserver
 from tests.training.toy import toy_job, write_corpus
 from training.events import TrainingJob
 from training.loop.process_group import SingleProcess

@@ -1,5 +1,6 @@
 """Every system learns to copy, reverse and use a dictionary, tested on unseen strings."""
 
+import itertools
 import random
 from collections.abc import Callable
 from functools import cache
@@ -23,7 +24,6 @@ TASKS = {
     "reverse": lambda words: words[::-1],
     "dictionary": lambda words: [MEANINGS[word] for word in words],
 }
-QUICK = [("contextual_gates", "reverse")]  # in `make test`
 # 600 updates: enough for every system, and few enough to train all of them within minutes.
 SETTINGS = (
     "sources.source.units=words", "target.units=words", "joint_vocabulary=false", "model.embedding=48",
@@ -51,14 +51,8 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     return folder
 
 
-@pytest.mark.parametrize(
-    ("system", "task"),
-    [
-        pytest.param(system, task, marks=[] if (system, task) in QUICK else pytest.mark.slow)
-        for system in SYSTEMS
-        for task in TASKS
-    ],
-)
+@pytest.mark.slow  # test_trainer.py has a smaller one
+@pytest.mark.parametrize(("system", "task"), itertools.product(SYSTEMS, TASKS))
 @pytest.mark.timeout(600)
 def test_it_learns(data: Callable[[str], Path], tmp_path: Path, system: str, task: str) -> None:
     folder = data(task)

@@ -92,7 +92,7 @@ def test_what_would_stop_a_gpu_raises_here(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize("metric", ["bleu", "rouge-l"])
-@each_recipe(quick=("rnnsearch", "paper/contextual_gates_2", "multimodal_flat", "postedit_hierarchical", "uam"))
+@each_recipe(quick=("paper/contextual_gates_2", "multimodal_flat", "postedit_hierarchical", "uam"))
 def test_the_expected_risk_reads_nothing_from_the_device(recipe: str, metric: Literal["bleu", "rouge-l"]) -> None:
     """Minimum risk training's loss over given candidates; they are made and compared on the host."""
     model, batch = small(recipe)

@@ -11,7 +11,8 @@ import seq2seq
 from seq2seq.batch import collate
 from seq2seq.minimum_risk.minimum_risk import RiskOptions, expected_risk, generate_candidates, minimum_risk_loss
 from tests.seq2seq.systems import SYSTEMS, every_system, model_of
-from tests.training.loop.test_trainer import RecordingObserver, StopAfterUpdates, assert_the_updates_of_one
+from tests.training.loop.test_trainer import assert_the_updates_of_one
+from tests.training.observers import RecordingObserver, StopAfterUpdates
 from tests.training.toy import toy_job
 from training.events import TrainingJob
 from training.loop.process_group import SingleProcess

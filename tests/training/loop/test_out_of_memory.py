@@ -10,12 +10,13 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 import torch
-from torch import multiprocessing
 
 from seq2seq.errors import TrainingError
 from seq2seq.minimum_risk.minimum_risk import RiskOptions
+from tests.processes import in_ranks
+from tests.training.observers import RecordingObserver
 from tests.training.toy import toy_job, write_corpus
-from training.events import EpochReport, Outcome, StartReport, StepReport, TrainingJob
+from training.events import TrainingJob
 from training.loop.batches import BatchLoader, BatchPlan
 from training.loop.out_of_memory import is_out_of_memory
 from training.loop.process_group import ProcessGroup, SingleProcess, TorchProcessGroup
@@ -24,6 +25,7 @@ from training.loop.training_step import ResultCopy
 
 WHOLE = ["model.dropout=0", "training.clip=null", "training.batch_tokens=null"]
 CPU = torch.device("cpu")
+Begin = Callable[[TrainingJob, ProcessGroup], Trainer]
 
 
 @dataclass(frozen=True)
@@ -93,66 +95,35 @@ def test_halves_have_the_gradient_of_the_whole_batch(tmp_path: Path, settings: l
     assert_same(halved, whole)
 
 
-def limited(job: TrainingJob, room: int | None, answers: "multiprocessing.Queue[UpdateResult]") -> None:
-    torch.set_num_threads(1)
+def limited(_rank: int, job: TrainingJob, room: int | None) -> UpdateResult:
     training = Trainer(job, SingleProcess(), [], CPU)
     if room is not None:
         resource.setrlimit(resource.RLIMIT_AS, (address_space("VmSize") + room, resource.RLIM_INFINITY))
-    answers.put(first_update(training))
+    return first_update(training)
 
 
 def test_a_process_with_limited_memory_trains_in_halves(tmp_path: Path) -> None:
     """The operating system refuses memory for a batch that takes some hundred megabytes."""
     job = toy_job(tmp_path, settings=[*WHOLE, "training.batch_sentences=600", "model.hidden=256"])
-    context = multiprocessing.get_context("spawn")
-
-    def ask(room: int | None) -> UpdateResult:
-        answers: multiprocessing.Queue[UpdateResult] = context.Queue()
-        process = context.Process(target=limited, args=(job, room, answers))
-        process.start()
-        try:
-            return answers.get(timeout=120)
-        finally:
-            process.join(10)
-
-    whole = ask(None)
-    halved = ask(whole.grown * 2 // 3)
+    (whole,) = in_ranks(1, limited, job, None)
+    (halved,) = in_ranks(1, limited, job, whole.grown * 2 // 3)
     assert (whole.split, halved.split) == (0, 1)
     assert_same(halved, whole)
 
 
-def train_in_halves(
-    rank: int,
-    begin: Callable[[TrainingJob, ProcessGroup], Trainer],
-    meeting: str,
-    job: TrainingJob,
-    answers: "multiprocessing.Queue[tuple[int, UpdateResult]]",
-) -> None:
+def train_in_halves(rank: int, begin: Begin, job: TrainingJob) -> UpdateResult:
     """A worker of two; the second one's batch does not fit."""
-    torch.set_num_threads(1)
-    torch.distributed.init_process_group("gloo", meeting, world_size=2, rank=rank)
     training = begin(job, TorchProcessGroup())
     if rank == 1:
         fits(training, 10)
-    answers.put((rank, first_update(training)))
-    torch.distributed.destroy_process_group()
+    return first_update(training)
 
 
-def assert_two_workers_equal_one(tmp_path: Path, begin: Callable[[TrainingJob, ProcessGroup], Trainer]) -> None:
+def assert_two_workers_equal_one(tmp_path: Path, begin: Begin) -> None:
     """The first update of two workers that `begin` begins, of which one trains in halves, equals that of one worker."""
     job = toy_job(tmp_path, settings=[*WHOLE, "training.batch_sentences=50"])
-    context = multiprocessing.get_context("spawn")
-    answers: multiprocessing.Queue[tuple[int, UpdateResult]] = context.Queue()
-    meeting = f"file://{tmp_path / 'meeting'}"
-    processes = [
-        context.Process(target=train_in_halves, args=(rank, begin, meeting, job, answers)) for rank in range(2)
-    ]
-    for process in processes:
-        process.start()
+    shares = in_ranks(2, train_in_halves, begin, job)
     whole = first_update(Trainer(job, SingleProcess(), [], CPU))
-    shares = dict(answers.get(timeout=90) for _ in processes)
-    for process in processes:
-        process.join(30)
     assert shares[0].split == shares[1].split == 1
     np.testing.assert_array_equal(shares[0].gradient, shares[1].gradient)
     assert_same(shares[0], whole)
@@ -179,26 +150,6 @@ def test_minimum_risk_returns_to_training_mode_after_its_search_ran_out_of_memor
     learned = first_update(training)
     assert learned.split == 1 and training.model.training
     assert np.isfinite(learned.gradient).all() and np.abs(learned.gradient).max() > 0
-
-
-class RecordingObserver:
-    """An observer that records events."""
-
-    def __init__(self) -> None:
-        self.steps: list[StepReport] = []
-        self.warnings: list[str] = []
-
-    def started(self, job: TrainingJob, start: StartReport) -> None: ...
-
-    def step(self, report: StepReport) -> None:
-        self.steps.append(report)
-
-    def epoch(self, report: EpochReport) -> None: ...
-
-    def warned(self, message: str) -> None:
-        self.warnings.append(message)
-
-    def finished(self, outcome: Outcome) -> None: ...
 
 
 def test_splitting_is_reported_once_and_counted_and_the_result_is_the_same(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 import itertools
 import math
-import random
 import signal
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -11,11 +10,11 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file
-from torch import multiprocessing
 
 from seq2seq.errors import TrainingError
+from tests.processes import in_ranks
 from tests.training.loop.test_out_of_memory import fits
-from tests.training.loop.test_trainer import RecordingObserver, StopAfterUpdates
+from tests.training.observers import RecordingObserver, StopAfterUpdates
 from tests.training.toy import toy_job
 from training.events import Observer, Outcome, TrainingJob
 from training.loop import shared_memory
@@ -54,8 +53,14 @@ def test_weights_and_reported_losses_are_the_same(undelayed: tuple[Path, Outcome
     assert [one.train_loss for one in delayed.epochs] == [one.train_loss for one in notes.epochs]
 
 
-@pytest.mark.parametrize("updates", [3, 14])
-@pytest.mark.parametrize("settings", [(), (SAVE_ALWAYS,)], ids=["saved at the stop", "saved at every update"])
+@pytest.mark.parametrize(
+    ("updates", "settings"),
+    [
+        (3, ()),
+        (14, (SAVE_ALWAYS,)),
+        *(pytest.param(*case, marks=pytest.mark.slow) for case in ((3, (SAVE_ALWAYS,)), (14, ()))),
+    ],
+)
 def test_a_stopped_training_resumes_to_the_same_weights(
     undelayed: tuple[Path, Outcome, RecordingObserver], updates: int, settings: tuple[str, ...]
 ) -> None:
@@ -121,12 +126,8 @@ class StopLater(TorchProcessGroup):
         return signal.SIGTERM if self.rank == 1 and self.asked >= 6 else 0
 
 
-def enqueuing_rank(
-    rank: int, port: int, jobs: Sequence[TrainingJob], answers: "multiprocessing.Queue[RankResult]"
-) -> None:
+def enqueuing_rank(rank: int, jobs: Sequence[TrainingJob]) -> RankResult:
     """Without shared memory, so that sums are collectives that are enqueued, as by NCCL."""
-    torch.set_num_threads(1)
-    torch.distributed.init_process_group("gloo", f"tcp://127.0.0.1:{port}", world_size=2, rank=rank)
     shared_memory.FOLDER = Path("not there")
     at_once, late, interrupted = jobs
     hashes = [
@@ -145,7 +146,7 @@ def enqueuing_rank(
                 pending.wait()
         except WorkerLostError as error:
             lost = str(error)
-    answers.put(RankResult(hashes[0], hashes[1], stopped.updates, again.weights_sha256, lost))
+    return RankResult(hashes[0], hashes[1], stopped.updates, again.weights_sha256, lost)
 
 
 def test_ranks_that_enqueue_their_sums_train_the_same_and_stop_at_the_same_update(tmp_path: Path) -> None:
@@ -153,15 +154,7 @@ def test_ranks_that_enqueue_their_sums_train_the_same_and_stop_at_the_same_updat
     brief = ["training.epochs=1", "training.average=1"]
     jobs = [toy_job(tmp_path, run, settings=brief) for run in ("at-once", "late")]
     jobs.append(toy_job(tmp_path, "interrupted", settings=[*brief, SAVE_ALWAYS]))
-    context = multiprocessing.get_context("spawn")
-    answers: multiprocessing.Queue[RankResult] = context.Queue()
-    port = 20000 + random.randrange(20000)
-    processes = [context.Process(target=enqueuing_rank, args=(rank, port, jobs, answers)) for rank in range(2)]
-    for process in processes:
-        process.start()
-    results = [answers.get(timeout=110) for _ in processes]
-    for process in processes:
-        process.join(30)
+    results = in_ranks(2, enqueuing_rank, jobs)
     assert len({one for result in results for one in (result.at_once, result.late, result.resumed)}) == 1
     assert [result.stopped_after for result in results] == [6 + GPU_READ_DELAY] * 2
     assert any("took no part in a sum" in result.lost for result in results)

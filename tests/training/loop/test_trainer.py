@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,47 +18,25 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file
-from torch import multiprocessing
 
 import seq2seq
+from interlinear import cli
 from seq2seq.bundle import hash_weights
 from seq2seq.errors import TrainingError
 from seq2seq.generate import SequenceGenerator
 from seq2seq.generation_request import Request
 from tests.damage import DAMAGE, Damage
+from tests.processes import command, in_ranks
+from tests.training.observers import RecordingObserver, StopAfterUpdates
 from tests.training.toy import SETTINGS, toy_job, write_corpus
-from training.events import EpochReport, Outcome, StartReport, StepReport, TrainingJob
+from training.events import Outcome, StepReport, TrainingJob
 from training.loop.checkpoints.checkpoint_manager import CheckpointManager
 from training.loop.checkpoints.training_state import TrainingProgress, TrainingState
 from training.loop.process_group import SingleProcess, TorchProcessGroup
 from training.loop.trainer import Trainer, own_weights_on_cpu, train
 from training.runs.run_lock import run_lock
 
-
-@dataclass
-class RecordingObserver:
-    """An observer that records events, and may request a stop after a number of updates."""
-
-    worker: SingleProcess = field(default_factory=SingleProcess)
-    stop_after: int | None = None
-    epochs: list[EpochReport] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
-    done: int = 0
-
-    def started(self, job: TrainingJob, start: StartReport) -> None:
-        self.done = start.updates_done
-
-    def step(self, report: StepReport) -> None:
-        if self.stop_after is not None and report.update >= self.stop_after:
-            self.worker.signal = signal.SIGTERM
-
-    def epoch(self, report: EpochReport) -> None:
-        self.epochs.append(report)
-
-    def warned(self, message: str) -> None:
-        self.warnings.append(message)
-
-    def finished(self, outcome: Outcome) -> None: ...
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(scope="module")
@@ -114,28 +92,15 @@ def test_the_average_of_the_best_epochs_is_used_if_its_dev_score_is_better(
     assert len(outcome.averaged) in (1, 2)
 
 
-class StopAfterUpdates(SingleProcess):
-    """Requests a stop at the n-th update of this process."""
-
-    def __init__(self, updates: int) -> None:
-        super().__init__()
-        self.left = updates
-
-    def stop_requested(self) -> int:
-        self.left -= 1
-        return signal.SIGTERM if self.left <= 0 else 0
-
-
-@pytest.mark.parametrize("updates", [1, 7, 11])
-def test_a_stopped_training_resumes_to_the_same_weights(tmp_path: Path, updates: int) -> None:
-    expected = train(toy_job(tmp_path)).weights_sha256
+@pytest.mark.parametrize("updates", [7, *(pytest.param(more, marks=pytest.mark.slow) for more in (1, 11))])
+def test_a_stopped_training_resumes_to_the_same_weights(tmp_path: Path, toy_weights: str, updates: int) -> None:
     first = train(toy_job(tmp_path, "stopped"), StopAfterUpdates(updates))
     assert (first.signal, first.bundle, first.updates) == (signal.SIGTERM, None, updates)
     notes = RecordingObserver()
     second = train(toy_job(tmp_path, "stopped", resume=True), StopAfterUpdates(updates + 3), [notes])
     assert notes.done == updates and second.updates == 2 * updates + 3
     run_in_third_epoch = train(toy_job(tmp_path, "stopped", resume=True))
-    assert run_in_third_epoch.weights_sha256 == expected
+    assert run_in_third_epoch.weights_sha256 == toy_weights
 
 
 def test_the_linear_schedule_falls_within_epochs_and_continues_after_an_interruption(tmp_path: Path) -> None:
@@ -172,17 +137,17 @@ def test_a_finished_training_resumes_for_more_epochs(tmp_path: Path, ended_by: s
     assert (longer.epochs, longer.weights_sha256) == (5, expected)
 
 
-def test_a_damaged_checkpoint_is_skipped(tmp_path: Path) -> None:
-    job = toy_job(tmp_path)
-    expected = train(job).weights_sha256
-    damaged = sorted((job.run / "checkpoints").glob("state-*"))[-2:]
+def test_a_damaged_checkpoint_is_skipped(finished_run: tuple[Path, Outcome], tmp_path: Path) -> None:
+    folder, finished = finished_run
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    damaged = sorted((tmp_path / "runs/toy/checkpoints").glob("state-*"))[-2:]
     with (damaged[1] / "tensors.safetensors").open("r+b") as file:
         file.seek(-9, os.SEEK_END)
         file.write(b"x")
     notes = RecordingObserver()
     outcome = train(toy_job(tmp_path, resume=True), observers=[notes])
     assert len(notes.warnings) == 1 and str(damaged[1]) in notes.warnings[0]
-    assert outcome.weights_sha256 == expected
+    assert outcome.weights_sha256 == finished.weights_sha256
 
 
 def flip(path: Path, place: int = -9) -> None:
@@ -190,13 +155,6 @@ def flip(path: Path, place: int = -9) -> None:
     content[place] ^= 4
     path.unlink()  # may be memory-mapped
     path.write_bytes(content)
-
-
-@pytest.fixture(scope="module")
-def finished_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Outcome]:
-    """A finished training of three epochs, and its folder."""
-    folder = tmp_path_factory.mktemp("ended")
-    return folder, train(toy_job(folder))
 
 
 @pytest.mark.parametrize("last", [True, False])
@@ -235,13 +193,13 @@ def edit(run: Path, change: Callable[[dict[str, Any]], object]) -> Path:
 
 
 def test_a_changed_position_is_detected_and_the_checkpoint_skipped(
-    finished_run: tuple[Path, Outcome], run_in_third_epoch: Path, tmp_path: Path
+    toy_weights: str, run_in_third_epoch: Path, tmp_path: Path
 ) -> None:
     shutil.copytree(run_in_third_epoch.parents[1], tmp_path, dirs_exist_ok=True)
     run = tmp_path / "runs/toy"
     path = edit(run, lambda content: content["progress"].update(position=content["progress"]["position"] - 1))
     notes = RecordingObserver()
-    assert train(toy_job(tmp_path, resume=True), observers=[notes]).weights_sha256 == finished_run[1].weights_sha256
+    assert train(toy_job(tmp_path, resume=True), observers=[notes]).weights_sha256 == toy_weights
     assert str(path.parent) in notes.warnings[0] and "own checksum" in notes.warnings[0]
 
 
@@ -255,7 +213,7 @@ def run_in_third_epoch(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return job.run
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(place=st.integers(0, 20), damage=DAMAGE)
 def test_a_damaged_file_of_a_run_is_named_or_has_no_effect(
     run_in_third_epoch: Path, tmp_path: Path, place: int, damage: Damage
@@ -377,28 +335,14 @@ def test_a_full_disk_ends_with_a_message_and_keeps_the_last_checkpoint(tmp_path:
     assert sorted(path.name for path in (job.run / "checkpoints").iterdir()) == before
 
 
-def worker(
-    rank: int, world_size: int, port: int, job: TrainingJob, answers: "multiprocessing.Queue[str | None]"
-) -> None:
-    torch.set_num_threads(1)
-    torch.distributed.init_process_group("gloo", f"tcp://127.0.0.1:{port}", world_size=world_size, rank=rank)
-    answers.put(train(job, TorchProcessGroup()).weights_sha256)
-    torch.distributed.destroy_process_group()
+def shared_training(_rank: int, job: TrainingJob) -> str | None:
+    return train(job, TorchProcessGroup()).weights_sha256
 
 
 def assert_the_updates_of_one(alone: TrainingJob, shared: TrainingJob, tolerance: float) -> None:
     """Assert that two workers end with the same weights, equal to those of one process up to rounding."""
-    context = multiprocessing.get_context("spawn")
-    answers: multiprocessing.Queue[str | None] = context.Queue()
-    port = 20000 + random.randrange(20000)
-    processes = [context.Process(target=worker, args=(rank, 2, port, shared, answers)) for rank in range(2)]
-    for process in processes:
-        process.start()
+    assert len(set(in_ranks(2, shared_training, shared))) == 1
     outcome = train(alone)
-    hashes = {answers.get(timeout=60) for _ in processes}
-    for process in processes:
-        process.join(30)
-    assert len(hashes) == 1
     ours, theirs = (seq2seq.load(outcome.bundle), seq2seq.load(shared.run / "bundle"))
     for (name, one), (_, two) in zip(ours.model.named_parameters(), theirs.model.named_parameters(), strict=True):
         torch.testing.assert_close(one, two, rtol=0, atol=tolerance, msg=lambda m, n=name: f"{n}: {m}")
@@ -413,41 +357,20 @@ def test_two_workers_make_the_same_updates_as_one(tmp_path: Path) -> None:
 class RankOutcome:
     """The outcome of a rank: its final weights' hash and its warnings, or its error message."""
 
-    rank: int
     weights_sha256: str | None
     done: int
     warnings: tuple[str, ...]
     error: str = ""
 
 
-def resumed_rank(rank: int, meeting: str, job: TrainingJob, answers: "multiprocessing.Queue[RankOutcome]") -> None:
-    torch.set_num_threads(1)
-    torch.distributed.init_process_group("gloo", meeting, world_size=2, rank=rank)
+def resumed_rank(rank: int, jobs: list[TrainingJob]) -> RankOutcome:
+    """Each rank has a job of its own."""
     notes = RecordingObserver()
     try:
-        outcome = train(job, TorchProcessGroup(), [notes])
-        answers.put(RankOutcome(rank, outcome.weights_sha256, notes.done, tuple(notes.warnings)))
+        outcome = train(jobs[rank], TorchProcessGroup(), [notes])
     except TrainingError as error:
-        answers.put(RankOutcome(rank, None, notes.done, tuple(notes.warnings), str(error)))
-    torch.distributed.destroy_process_group()
-
-
-def resume_together(folder: Path, jobs: list[TrainingJob]) -> list[RankOutcome]:
-    """One process for each rank, each with a job of its own."""
-    context = multiprocessing.get_context("spawn")
-    answers: multiprocessing.Queue[RankOutcome] = context.Queue()
-    meeting = f"file://{folder / 'meeting'}"
-    processes = [
-        context.Process(target=resumed_rank, args=(rank, meeting, job, answers)) for rank, job in enumerate(jobs)
-    ]
-    try:
-        for process in processes:
-            process.start()
-        return sorted((answers.get(timeout=90) for _ in processes), key=lambda end: end.rank)
-    finally:
-        for process in processes:
-            process.join(10)
-            process.kill()
+        return RankOutcome(None, notes.done, tuple(notes.warnings), str(error))
+    return RankOutcome(outcome.weights_sha256, notes.done, tuple(notes.warnings))
 
 
 def cut_off(state: Path) -> None:
@@ -476,7 +399,7 @@ def test_ranks_resume_from_one_state_if_one_rank_cannot_read_the_newest(
         shutil.copytree(job.run, own.run)
     cut_off(jobs[rank].run / "checkpoints" / "state-000000007")
 
-    first, second = resume_together(tmp_path, jobs)
+    first, second = in_ranks(2, resumed_rank, jobs)
 
     assert first.error == second.error == ""
     assert first.done == second.done == (3 if rank == 0 else 7)
@@ -492,17 +415,14 @@ def test_if_no_state_is_readable_every_rank_fails_with_the_same_message(tmp_path
     shutil.copytree(before.run, job.run)
     for state in (job.run / "checkpoints").glob("state-*"):
         cut_off(state)
-    first, second = resume_together(tmp_path, [job, job])
+    first, second = in_ranks(2, resumed_rank, [job, job])
     assert first.error == second.error and "none of the 2 checkpoints can be read" in first.error
 
 
-def own_start(rank: int, meeting: str, job: TrainingJob, answers: "multiprocessing.Queue[str]") -> None:
-    torch.set_num_threads(1)
-    torch.distributed.init_process_group("gloo", meeting, world_size=2, rank=rank)
-    training = Trainer(job, TorchProcessGroup(), [], torch.device("cpu"))
+def own_start(rank: int, jobs: list[TrainingJob]) -> str:
+    training = Trainer(jobs[rank], TorchProcessGroup(), [], torch.device("cpu"))
     training.initialize()
-    answers.put(hash_weights(own_weights_on_cpu(training.model)))
-    torch.distributed.destroy_process_group()
+    return hash_weights(own_weights_on_cpu(training.model))
 
 
 def test_weights_initialized_differently_by_ranks_are_those_of_rank_0(tmp_path: Path) -> None:
@@ -512,88 +432,71 @@ def test_weights_initialized_differently_by_ranks_are_those_of_rank_0(tmp_path: 
         hash_weights(own_weights_on_cpu(Trainer(job, SingleProcess(), [], torch.device("cpu")).model)) for job in jobs
     }
     assert len(drawn) == 2
-    context = multiprocessing.get_context("spawn")
-    answers: multiprocessing.Queue[str] = context.Queue()
-    meeting = f"file://{tmp_path / 'meeting'}"
-    processes = [context.Process(target=own_start, args=(rank, meeting, jobs[rank], answers)) for rank in range(2)]
-    for process in processes:
-        process.start()
-    begun = {answers.get(timeout=60) for _ in processes}
-    for process in processes:
-        process.join(30)
+    begun = set(in_ranks(2, own_start, jobs))
     assert len(begun) == 1 and begun < drawn
 
 
-def test_a_run_in_use_is_reported_with_its_process_and_not_changed(tmp_path: Path) -> None:
+def test_a_run_in_use_is_reported_with_its_process_and_not_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Also if that process has been stopped (SIGSTOP); after it was killed, the run resumes."""
     write_corpus(tmp_path)
     settings = [word for setting in [*SETTINGS, "training.save_minutes=0.0001"] for word in ("--set", setting)]
-    command = [
-        sys.executable, "-m", "interlinear", "train", "rnnsearch", "--data", "toy.yaml", "--no-ray", "--no-tracking",
-        "--run", "live", *settings,
-    ]  # fmt: skip
-    environment = {**os.environ, "PYTHONPATH": str(Path.cwd())}
-    live = subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    words = ["train", "rnnsearch", "--data", "toy.yaml", "--no-ray", "--no-tracking", "--run", "live", *settings]
+    monkeypatch.chdir(tmp_path)
+    live = command(tmp_path, *words)
     run = tmp_path / "runs/live"
     deadline = time.monotonic() + 120
     while not list(run.glob("checkpoints/state-*")) and time.monotonic() < deadline:
         time.sleep(0.005)
-    live.send_signal(signal.SIGSTOP)
+    os.kill(live.pid, signal.SIGSTOP)
 
     def files() -> dict[str, int]:
         return {str(path.relative_to(run)): path.stat().st_mtime_ns for path in run.rglob("*")}
 
     before = files()
-    second = subprocess.run(
-        [*command, "--resume"], cwd=tmp_path, env=environment, text=True, capture_output=True, check=False
-    )
-    assert second.returncode == 1 and second.stdout == ""
-    (said,) = second.stderr.strip().splitlines()
+    assert cli.run([*words, "--resume"]) == 1
+    out, said = capsys.readouterr()
+    assert out == "" and said.count("\n") == 1
     assert f"process {live.pid} on " in said and str(run) in said
     assert files() == before
     live.kill()
-    live.communicate()
+    live.join()
     with run_lock(run):
         pass
     assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == ["live"]
 
 
-def test_a_killed_training_resumes_to_the_same_weights(tmp_path: Path) -> None:
-    """The command in processes of its own: kill -9 at a random time, then the same with --resume."""
+def test_a_killed_training_resumes_to_the_same_weights(
+    toy_weights: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The command in processes of its own: kill -9 at a random time, or Ctrl-C; then the same with --resume."""
     write_corpus(tmp_path)
+    monkeypatch.chdir(tmp_path)
     settings = [word for setting in [*SETTINGS, "training.save_minutes=0.002"] for word in ("--set", setting)]
-    command = [
-        sys.executable, "-m", "interlinear", "train", "rnnsearch", "--data", "toy.yaml", "--no-ray", "--no-tracking",
-        *settings,
-    ]  # fmt: skip
-    environment = {**os.environ, "PYTHONPATH": str(Path.cwd())}
+    words = ["train", "rnnsearch", "--data", "toy.yaml", "--no-ray", "--no-tracking", *settings]
 
-    def start(run: str, *more: str) -> "subprocess.Popen[str]":
-        return subprocess.Popen(
-            [*command, "--run", run, *more], cwd=tmp_path, env=environment, text=True,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        )  # fmt: skip
+    def until_saved(run: str) -> None:
+        deadline = time.monotonic() + 60
+        while not list(tmp_path.glob(f"runs/{run}/checkpoints/state-*")) and time.monotonic() < deadline:
+            time.sleep(0.005)
 
-    out, err = start("whole").communicate(timeout=120)
-    expected = out.strip().splitlines()[-1]
-    assert len(expected) == 64, err
-
-    process = start("killed")
-    deadline = time.monotonic() + 60
-    while not list((tmp_path / "runs/killed/checkpoints").glob("state-*")) and time.monotonic() < deadline:
-        time.sleep(0.005)
+    process = command(tmp_path, *words, "--run", "killed")
+    until_saved("killed")
     time.sleep(random.random() * 0.3)
     process.kill()
-    process.communicate()
+    process.join()
     newest = max((tmp_path / "runs/killed/checkpoints").glob("state-*"))
     assert json.loads((newest / "progress.json").read_text())["progress"]["updates"] > 0
-    out, err = start("killed", "--resume").communicate(timeout=120)
-    assert out.strip().splitlines()[-1] == expected, err
+    assert cli.run([*words, "--run", "killed", "--resume"]) == 0
+    assert capsys.readouterr().out.strip().splitlines()[-1] == toy_weights
 
-    process = start("stopped")
-    while not list((tmp_path / "runs/stopped/checkpoints").glob("state-*")) and time.monotonic() < deadline + 60:
-        time.sleep(0.005)
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
-    if process.returncode != 0:  # it may have finished by then
-        assert process.returncode == 130 and "--run stopped --resume" in err and "Traceback" not in err
+    stopped = subprocess.Popen(
+        [sys.executable, "-m", "interlinear", *words, "--run", "stopped", "--set", "training.epochs=99",
+         "--set", "training.patience=null"],
+        cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    until_saved("stopped")
+    stopped.send_signal(signal.SIGINT)
+    _, err = stopped.communicate(timeout=60)
+    assert stopped.returncode == 130 and "--run stopped --resume" in err and "Traceback" not in err

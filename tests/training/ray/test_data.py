@@ -16,6 +16,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from interlinear import cli
+
 ROWS, SHARD_ROWS = 6000, 200
 SCRIPT = """
 import sys
@@ -141,7 +143,7 @@ def test_a_cluster_prepares_the_same_data_and_resumes_after_a_kill(tmp_path: Pat
         assert path.read_bytes() == (there / path.name).read_bytes(), path.name
 
 
-def test_an_address_without_a_cluster_is_refused(tmp_path: Path):
-    process = begun(tmp_path, write_corpus(tmp_path), "p", "--address", "nonsense")
-    assert "is not a Ray cluster's address" in process.communicate(timeout=100)[1]
-    assert process.returncode == 2
+def test_an_address_without_a_cluster_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    words = ["--data", str(write_corpus(tmp_path)), "--prepared", str(tmp_path / "p"), "--address", "nonsense"]
+    assert cli.run(["prepare", "rnnsearch", *words]) == 2
+    assert "is not a Ray cluster's address" in capsys.readouterr().err

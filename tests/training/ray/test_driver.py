@@ -17,6 +17,7 @@ import torch
 
 import seq2seq
 from seq2seq.errors import TrainingError, UsageError
+from tests.training.observers import RecordingObserver
 from tests.training.toy import toy_job
 from training.events import EpochReport, Outcome, StartReport, StepReport, TrainingJob
 from training.loop.checkpoints.checkpoint_manager import CheckpointManager
@@ -30,13 +31,12 @@ SHORT = ["training.epochs=2", "training.average=1", "model.dropout=0"]
 LONG = ["training.epochs=30", "training.patience=100"]
 
 
-class HookedObserver:
-    """An observer that records events, and may run a function at the first step."""
+class HookedObserver(RecordingObserver):
+    """Records the events' names too, and may run a function at the first step."""
 
     def __init__(self, at_first_step: Callable[[], None] = lambda: None) -> None:
+        super().__init__()
         self.events: list[str] = []
-        self.epochs: list[EpochReport] = []
-        self.warnings: list[str] = []
         self.at_first_step = at_first_step
 
     def started(self, job: TrainingJob, start: StartReport) -> None:
@@ -48,11 +48,8 @@ class HookedObserver:
         self.events.append("step")
 
     def epoch(self, report: EpochReport) -> None:
+        super().epoch(report)
         self.events.append("epoch")
-        self.epochs.append(report)
-
-    def warned(self, message: str) -> None:
-        self.warnings.append(message)
 
     def finished(self, outcome: Outcome) -> None:
         self.events.append("finished")
@@ -80,6 +77,7 @@ def test_two_workers_equal_one_and_events_reach_the_driver(tmp_path: Path):
     assert rays_processes() == []
 
 
+@pytest.mark.slow
 def test_a_local_cluster_starts_if_ray_was_imported_first():
     # RAY_AUTH_MODE, set after the import, held for the cluster's processes and not for this one.
     program = (

@@ -1,7 +1,7 @@
 """Workers with uneven shares of a batch, the `--workers` option, and the driver's failure limits; all without Ray."""
 
-import random
 import socket
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from torch import multiprocessing
 
 from interlinear.options import number_range
 from seq2seq.errors import TrainingError, UsageError
+from tests.processes import in_ranks
 from tests.training.toy import toy_job
 from training.events import TrainingJob
 from training.loop import shared_memory
@@ -57,11 +57,8 @@ def first_update(job: TrainingJob, workers: ProcessGroup) -> SharedUpdate:
     return SharedUpdate(int((training.data.lengths("target")[rows] + 1).sum()), torch.cat(gradients).numpy())
 
 
-def worker(rank: int, port: int, jobs: list[TrainingJob], answers: "multiprocessing.Queue[list[SharedUpdate]]") -> None:
-    torch.set_num_threads(1)
-    torch.distributed.init_process_group("gloo", f"tcp://127.0.0.1:{port}", world_size=2, rank=rank)
-    answers.put([first_update(job, TorchProcessGroup()) for job in jobs])
-    torch.distributed.destroy_process_group()
+def first_updates(_rank: int, jobs: list[TrainingJob]) -> list[SharedUpdate]:
+    return [first_update(job, TorchProcessGroup()) for job in jobs]
 
 
 def test_the_gradient_of_uneven_workers_equals_that_of_the_whole_batch(tmp_path: Path) -> None:
@@ -73,16 +70,8 @@ def test_the_gradient_of_uneven_workers_equals_that_of_the_whole_batch(tmp_path:
         )
         for n in SENTENCES
     ]
-    context = multiprocessing.get_context("spawn")
-    answers: multiprocessing.Queue[list[SharedUpdate]] = context.Queue()
-    port = 20000 + random.randrange(20000)
-    processes = [context.Process(target=worker, args=(rank, port, jobs, answers)) for rank in range(2)]
-    for process in processes:
-        process.start()
+    shares = in_ranks(2, first_updates, jobs)
     whole = [first_update(job, SingleProcess()) for job in jobs]
-    shares = [answers.get(timeout=90) for _ in processes]
-    for process in processes:
-        process.join(30)
     for alone, *together in zip(whole, *shares, strict=True):
         own = sorted(one.tokens for one in together)
         assert own[0] < own[1] and sum(own) == alone.tokens
@@ -91,9 +80,7 @@ def test_the_gradient_of_uneven_workers_equals_that_of_the_whole_batch(tmp_path:
         assert np.abs(alone.gradient).max() > 1e-2
 
 
-def summing(rank: int, meeting: str, folder: Path, count: int, answers: "multiprocessing.Queue[SumResult]") -> None:
-    torch.set_num_threads(1)
-    torch.distributed.init_process_group("gloo", meeting, world_size=WORLD, rank=rank)
+def summing(rank: int, folder: Path, count: int) -> SumResult:
     shared_memory.FOLDER = folder
     workers = TorchProcessGroup()
     buffer, sums = workers.buffer(count, torch.device("cpu")), []
@@ -104,23 +91,14 @@ def summing(rank: int, meeting: str, folder: Path, count: int, answers: "multipr
         buffer.mul_(0.5)  # a local operation like gradient clipping
     elsewhere = torch.full((2,), float(rank))
     workers.all_reduce(elsewhere)
-    answers.put(SumResult(workers.shared is not None, sums, elsewhere.tolist()))
-    torch.distributed.destroy_process_group()
+    return SumResult(workers.shared is not None, sums, elsewhere.tolist())
 
 
 @pytest.mark.parametrize("count", [2, 400_001], ids=["fewer than workers", "several blocks and a rest"])
 @pytest.mark.parametrize("room", [True, False], ids=["shared memory", "no room"])
 def test_all_workers_have_the_same_sum_and_nothing_remains(tmp_path: Path, room: bool, count: int) -> None:
     folder = tmp_path if room else tmp_path / "not there"
-    context = multiprocessing.get_context("spawn")
-    answers: multiprocessing.Queue[SumResult] = context.Queue()
-    given = (f"file://{tmp_path / 'meeting'}", folder, count, answers)
-    processes = [context.Process(target=summing, args=(rank, *given)) for rank in range(WORLD)]
-    for process in processes:
-        process.start()
-    shares = [answers.get(timeout=90) for _ in processes]
-    for process in processes:
-        process.join(30)
+    shares = in_ranks(WORLD, summing, folder, count)
     for seed in range(3):
         of_each = torch.randn(WORLD, count, generator=torch.Generator().manual_seed(seed)).double()
         for one in shares:
@@ -130,50 +108,33 @@ def test_all_workers_have_the_same_sum_and_nothing_remains(tmp_path: Path, room:
     assert not list(tmp_path.glob("interlinear-*"))
 
 
-def waiting(
-    rank: int, meeting: str, how: str, gone: "multiprocessing.synchronize.Event", answers: "multiprocessing.Queue[str]"
-) -> None:
+def waiting(rank: int, how: str, folder: Path) -> str:
     """All ranks join one collective; then rank 2 does not join the next one, and stays alive."""
-    torch.set_num_threads(1)
-    torch.distributed.init_process_group("gloo", meeting, world_size=WORLD, rank=rank)  # its timeout is half an hour
-    workers = TorchProcessGroup()
+    workers = TorchProcessGroup(timeout=2)
     buffer = workers.buffer(5, torch.device("cpu"))
     assert workers.all_gather(rank) == [0, 1, 2]
     if rank == 2:
-        gone.wait(300)
-        return
+        while len(list(folder.glob("ended-*"))) < 2:
+            time.sleep(0.02)
+        return ""
     try:
         if how == "gather":
             workers.all_gather(rank)
         else:
             workers.all_reduce(buffer)
-        answers.put("it is done")
+        return "it is done"
     except Exception as error:
-        answers.put(f"{type(error).__name__}: {error}")
+        return f"{type(error).__name__}: {error}"
+    finally:
+        (folder / f"ended-{rank}").touch()
 
 
 @pytest.mark.parametrize("how", ["shared memory", "gather"])
-def test_a_collective_that_a_rank_does_not_join_ends_at_its_deadline(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
-) -> None:
-    monkeypatch.setenv("INTERLINEAR_COLLECTIVE_SECONDS", "4")
-    context = multiprocessing.get_context("spawn")
-    answers: multiprocessing.Queue[str] = context.Queue()
-    gone = context.Event()
-    given = (f"file://{tmp_path / 'meeting'}", how, gone, answers)
-    processes = [context.Process(target=waiting, args=(rank, *given)) for rank in range(WORLD)]
-    try:
-        for process in processes:
-            process.start()
-        said = sorted(answers.get(timeout=60) for _ in range(2))
-    finally:
-        gone.set()
-        for process in processes:
-            process.join(5)
-            process.kill()
+def test_a_collective_that_a_rank_does_not_join_ends_at_its_deadline(tmp_path: Path, how: str) -> None:
+    *said, _ = in_ranks(WORLD, waiting, how, tmp_path)
     for rank, sentence in enumerate(said):
         assert sentence.startswith(f"WorkerLostError: rank {rank}: another of the 3 workers took no part"), said
-        assert "within 4 s" in sentence
+        assert "within 2 s" in sentence
 
 
 class NeverDone(torch.distributed.Work):

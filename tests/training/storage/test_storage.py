@@ -2,9 +2,7 @@
 
 import os
 import random
-import signal
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -16,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seq2seq.errors import CorruptedError, StorageError, UsageError
+from tests.processes import PROCESSES
 from tests.s3 import S3Server, s3_server
 from training.storage.storage import MANIFEST, Storage
 
@@ -88,18 +87,21 @@ def test_cached_files_are_not_downloaded_again(tmp_path: Path) -> None:
     assert (tmp_path / "got").stat().st_ino == before
 
 
+def upload(folder: Path) -> None:
+    Storage(str(folder / "storage")).put("one", folder / "given")
+
+
 def test_an_interrupted_upload_leaves_no_folder(tmp_path: Path) -> None:
     tree = {f"{number:04d}": os.urandom(200) for number in range(2000)}
     write(tmp_path / "given", tree)
-    code = "import sys; from training.storage.storage import *; Storage(sys.argv[1]).put('one', Path(sys.argv[2]))"
-    command = [sys.executable, "-c", code, str(tmp_path / "storage"), str(tmp_path / "given")]
     (tmp_path / "storage").mkdir()
     enough, deadline = random.randint(1, 300), time.monotonic() + 60
-    process = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(Path.cwd())})
+    process = PROCESSES.Process(target=upload, args=(tmp_path,))
+    process.start()
     while sum(1 for _ in (tmp_path / "storage").rglob("*")) < enough and time.monotonic() < deadline:
         time.sleep(0.001)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    process.kill()
+    process.join()
     storage = Storage(str(tmp_path / "storage"))
     there = {name for name in read(tmp_path / "storage/one") if not name.endswith(".draft")}
     assert there and there < set(tree), "it was killed too early or too late to tell"
@@ -217,11 +219,9 @@ def test_unwritable_storages_are_refused_at_once(s3: S3Server, tmp_path: Path) -
             Storage(uri).check()
 
 
-def test_s3_without_permissions_fails_with_a_message() -> None:
-    with s3_server() as server:
-        server.refuse_everybody()
-        with pytest.raises(StorageError, match="does not let us in"):
-            Storage(server.uri("x")).check()
+def test_s3_without_permissions_fails_with_a_message(s3: S3Server) -> None:
+    with s3.refusing_everybody(), pytest.raises(StorageError, match="does not let us in"):
+        Storage(s3.uri("x")).check()
 
 
 def test_a_full_or_read_only_disk_fails_with_a_message(tmp_path: Path) -> None:

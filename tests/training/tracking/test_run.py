@@ -14,8 +14,9 @@ from registry.resolve import fetch_bundle
 from registry.store import MlflowStore
 from seq2seq.errors import DataError, InterlinearError, RegistryError, TrainingError, UsageError
 from tests.training.loop.test_guided import guided_job
+from tests.training.observers import RecordingObserver
 from tests.training.toy import SETTINGS, toy_job, write_corpus
-from training.events import EpochReport, Outcome, StartReport, StepReport, TrainingJob, TrainingPlan
+from training.events import EpochReport, StartReport, StepReport, TrainingJob, TrainingPlan
 from training.loop.process_group import SingleProcess
 from training.loop.trainer import train
 from training.runs.job import create_job
@@ -157,7 +158,7 @@ def test_a_resumed_training_continues_its_run(tmp_path: Path, uri: str):
     assert len(tracker.curves["dev/bleu"]) == 3  # the figure includes the epochs before the interruption
 
     with Tracker(uri) as tracker:
-        train(toy_job(tmp_path), None, [tracker])
+        tracker.started(toy_job(tmp_path), START)
     assert sorted(str(run.info.run_name) for run in runs(uri)) == ["toy", "toy-2"]
 
 
@@ -185,12 +186,13 @@ def test_metrics_that_a_killed_process_had_not_sent_are_sent_by_the_next_one(
 
 @pytest.mark.parametrize("noted", [True, False])
 def test_the_run_of_a_process_killed_while_creating_it_is_found(tmp_path: Path, uri: str, noted: bool):
-    job = toy_job(tmp_path)
+    settings = ["training.epochs=1"]
+    job = toy_job(tmp_path, settings=settings)
     run_id = Tracker(uri)._create_run(job).info.run_id
     if noted:
         (job.run / "mlflow.json").write_text(json.dumps({"tracking": uri, "run_id": run_id}))
     with Tracker(uri) as tracker:
-        train(toy_job(tmp_path, resume=True), None, [tracker])
+        train(toy_job(tmp_path, resume=True, settings=settings), None, [tracker])
     (run,) = runs(uri)
     assert (run.info.run_id, run.info.status) == (run_id, "FINISHED")
     assert run.data.params["model.hidden"] == "32" and len(run.inputs.dataset_inputs) == 2
@@ -392,7 +394,7 @@ def test_a_permanent_store_outage_is_reported_at_the_end(tmp_path: Path, uri: st
     monkeypatch.setattr("training.tracking.run.RETRY_SECONDS", 1.0)
     said: list[str] = []
     with Tracker(uri, register="toy", say=said.append) as tracker:
-        outcome = train(job := toy_job(tmp_path, settings=["training.epochs=1"]), None, [Silent()])
+        outcome = train(job := toy_job(tmp_path, settings=["training.epochs=1"]), None, [RecordingObserver()])
         tracker.started(job, START)
         tracker.step(a_step(1))
         (tmp_path / "mlflow.db").write_bytes(b"gone")
@@ -402,18 +404,6 @@ def test_a_permanent_store_outage_is_reported_at_the_end(tmp_path: Path, uri: st
         "MLflow did not take 9 points of the curves (they are kept, and --resume offers them again)",
         "the run stays open in MLflow",
     ]
-
-
-class Silent:
-    def started(self, job: object, start: StartReport) -> None: ...
-
-    def step(self, report: StepReport) -> None: ...
-
-    def epoch(self, report: EpochReport) -> None: ...
-
-    def warned(self, message: str) -> None: ...
-
-    def finished(self, outcome: Outcome) -> None: ...
 
 
 def test_the_store_must_be_reachable_at_the_start(tmp_path: Path):

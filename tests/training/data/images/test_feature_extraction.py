@@ -1,11 +1,7 @@
 """Feature extraction of many images: equal to the network's, in the index's order, in shards that survive a kill."""
 
 import io
-import os
 import re
-import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -20,6 +16,7 @@ from seq2seq.config import ImageNetwork
 from seq2seq.errors import DataError
 from seq2seq.images.decode import decode_image
 from seq2seq.images.networks import ImageNetworkBase, build_network
+from tests.processes import command
 from tests.training.album import picture, write_album, write_tar
 from training.data.dataset import open_dataset
 from training.data.images import feature_extraction as module
@@ -192,17 +189,15 @@ def test_a_kill_loses_no_finished_shard(tmp_path: Path):
     job, _ = work(tmp_path, 700)
     names = "".join(f"a\t{row}\t{name}\n" for row, name in enumerate(job.members))
     (tmp_path / "index.tsv").write_text(names)
-    command = [
-        sys.executable, "-m", "interlinear", "features", "images.tar", "--network", "1.pth", "--kind", "small",
-        "--size", "32", "--index", "index.tsv", "--output", "f.safetensors",
-    ]  # fmt: skip
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[4])}
-    process = subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process = command(
+        tmp_path, "features", "images.tar", "--network", "1.pth", "--kind", "small", "--size", "32",
+        "--index", "index.tsv", "--output", "f.safetensors",
+    )  # fmt: skip
     until = time.monotonic() + 60
     while len(there := list(tmp_path.glob(".f.*.parts/[0-9]*.npy"))) < 2 and time.monotonic() < until:
         time.sleep(0.002)
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
+    process.kill()
+    process.join()
     assert len(there) >= 2 and not (tmp_path / "f.safetensors").exists()
     times = {path: path.stat().st_mtime_ns for path in tmp_path.glob(".f.*.parts/[0-9]*.npy")}
     made: list[int] = []

@@ -95,6 +95,10 @@ def test_a_row_without_its_first_text_is_removed_with_its_image(tmp_path: Path):
     found = rows_of(ready, PIXELS)
     assert [row for row, (_, regions, _) in sorted(found.items()) if regions] == [0, 2, 6]
     assert (found[2][0] == 99).all() and (found[6][0] == 99).all()  # lines 3 and 7, both grey
+    for line in range(14):
+        got = ready.split("train").image("image", line, PIXELS)
+        assert (got is not None) == (line in (0, 3, 7)), line
+        assert got is None or (got == list(COLOURS.values())[line % 4]).all()
 
 
 def test_lines_that_share_an_image_store_it_once(tmp_path: Path):
@@ -143,19 +147,6 @@ def test_quantised_features_are_scaled_when_read(tmp_path: Path):
     assert np.load(ready.folder / "train.image.values.npy").dtype == np.int8
     values = rows_of(ready, ready.grids["image"])[3][0].numpy()
     np.testing.assert_allclose(values, grid[2].T * np.float32(1.9989556), rtol=1e-6)
-
-
-def test_images_belong_to_their_lines_after_rows_were_removed(tmp_path: Path):
-    path = write_album(tmp_path)
-    lines = (tmp_path / "train.en").read_text().splitlines()
-    lines[2] = ""
-    (tmp_path / "train.en").write_text("".join(f"{line}\n" for line in lines))
-    arguments = (open_dataset(str(path)), {"source": WORDS}, WORDS, False, 50, tmp_path / "prepared")
-    split = prepare(*arguments, progress=False, images={"image": 16}).split("train")
-    for line in range(14):
-        got = split.image("image", line, PIXELS)
-        assert (got is not None) == (line in (0, 3, 7)), line
-        assert got is None or (got == list(COLOURS.values())[line % 4]).all()
 
 
 def test_a_feature_that_is_not_a_number_is_refused(tmp_path: Path):

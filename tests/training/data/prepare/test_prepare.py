@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +26,7 @@ import training.data.thread_pool
 from seq2seq.bundle.checksums import content_checksum
 from seq2seq.errors import DataError, RecipeError
 from seq2seq.text import TextConfig
+from tests.processes import PROCESSES
 from training.data.dataset import Dataset, open_dataset
 from training.data.prepare.executors import Sample
 from training.data.prepare.prepare import prepare
@@ -64,6 +65,10 @@ def corpus(
 def prepared(dataset: Dataset, folder: Path, **options) -> PreparedData:
     given = {"sources": {"source": BPE}, "target": BPE, "joint": False, "max_length": 50, "progress": False, **options}
     return prepare(dataset, folder=folder, **given)
+
+
+def prepared_name(dataset: Dataset, folder: Path) -> str:
+    return prepared(dataset, folder).folder.name
 
 
 def times(folder: Path) -> dict[str, int]:
@@ -237,14 +242,9 @@ def test_the_folder_name_depends_on_all_text_settings(tmp_path):
 def test_two_concurrent_preparations_make_one_folder(tmp_path):
     dataset = corpus(tmp_path, PAIRS * 10)
     expected = prepared(dataset, tmp_path / "expected")
-    script = (
-        "import sys\nfrom pathlib import Path\nfrom training.data.prepare.prepare import TextConfig, prepare\n"
-        "from training.data.dataset import open_dataset\nconfig = TextConfig(units='bpe', vocabulary=400)\n"
-        "here = Path(sys.argv[1])\ndataset = open_dataset(str(here / 'small.yaml'), here)\n"
-        "prepare(dataset, {'source': config}, config, False, 50, here / 'prepared')"
-    )
-    both = [subprocess.Popen([sys.executable, "-c", script, str(tmp_path)]) for _ in range(2)]
-    assert [process.wait(100) for process in both] == [0, 0]
+    with ProcessPoolExecutor(2, PROCESSES) as pool:
+        both = [pool.submit(prepared_name, dataset, tmp_path / "prepared") for _ in range(2)]
+        assert [each.result() for each in both] == [expected.folder.name] * 2
     assert [path.name for path in (tmp_path / "prepared").iterdir()] == [expected.folder.name]
     assert PreparedData.load(tmp_path / "prepared" / expected.folder.name).record == expected.record
 
