@@ -61,7 +61,7 @@ def test_a_model_without_a_shortlist_is_refused_at_the_start(bundles):
 def test_a_worker_process_loads_the_shortlist_if_the_command_says_so(copying, bundles):
     def loaded(folder: Path, shortlist: bool):
         command = LoadModel(0, BundleReference.of(load(folder, "meta")), 2, 5, shortlist)
-        return load_model(command, WorkerConfig("cpu", "fp32", 1), SearchThread([].append, 1)).outcome
+        return load_model(command, WorkerConfig("cpu", "fp32", 1, 2), SearchThread([].append, 1, 2)).outcome
 
     assert "has none" in str(loaded(bundles.de_en, True))
     full, limited = ("".join(word.text for word in loaded(copying, each).target) for each in (False, True))

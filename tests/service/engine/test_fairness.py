@@ -77,7 +77,7 @@ def event_queue() -> "queue.SimpleQueue[Event]":
 @pytest.fixture
 def search(bundles, event_queue) -> Iterator[SearchThread]:
     """A worker thread with a model of 16 slots under the number 0; commands sent before its start are queued."""
-    thread = SearchThread(event_queue.put, 1)
+    thread = SearchThread(event_queue.put, 1, 2)
     thread.load(0, load(bundles.de_en), SLOTS, 5)
     yield thread
     thread.stop(10)

@@ -46,7 +46,7 @@ SECONDS = 200  # a process takes some seconds to start, on a busy machine many
 HANG = 5  # seconds of silence after which a process counts as hanging
 ENGINE = 'rejected_total{reason="engine"}'
 BOTH = ["cpu.1", "cpu.2"]
-CONFIG = WorkerConfig("cpu", "fp32", 1)
+CONFIG = WorkerConfig("cpu", "fp32", 1, 2)
 REQUESTS = [
     ("/translate", LONG | {"explain": True, "alternatives": 2}),
     ("/summarize", {"text": ["A dog is running in the park.", "A cat is sleeping by the river."], "explain": True}),
@@ -275,10 +275,10 @@ def test_a_process_that_reads_other_weights_than_the_service_refuses_them(bundle
 
 
 def test_the_configured_precision_is_used(bundles, caplog):
-    search = SearchThread([].append, 1)
+    search = SearchThread([].append, 1, 2)
     with caplog.at_level("INFO"):
         said = [
-            load_model(loading(bundles.de_en), WorkerConfig("cpu", precision, 1), search)
+            load_model(loading(bundles.de_en), WorkerConfig("cpu", precision, 1, 2), search)
             for precision in ("fp32", "bf16", "int8", "auto")
         ]
     full, half, quantised, chosen = (np.array(one.outcome.matrices["attention"]) for one in said)
@@ -292,8 +292,8 @@ def test_the_configured_precision_is_used(bundles, caplog):
 
 def test_int8_on_a_gpu_is_refused(bundles, monkeypatch):
     monkeypatch.setattr("service.engine.process.check_device", lambda device: None)  # as if one were there
-    config = WorkerConfig("cuda:0", "int8", 1)
-    refused = load_model(loading(bundles.de_en), config, SearchThread([].append, 1))
+    config = WorkerConfig("cuda:0", "int8", 1, 2)
+    refused = load_model(loading(bundles.de_en), config, SearchThread([].append, 1, 2))
     assert "int8: it is for CPUs" in str(refused.outcome)
 
 

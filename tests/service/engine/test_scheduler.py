@@ -31,7 +31,7 @@ def event_queue() -> "queue.SimpleQueue[Event]":
 @pytest.fixture
 def search(bundles, event_queue) -> Iterator[SearchThread]:
     """A worker thread with a model of 16 slots under the number 0."""
-    thread = SearchThread(event_queue.put, 1)
+    thread = SearchThread(event_queue.put, 1, 2)
     thread.load(0, load(bundles.de_en), SLOTS, 5)
     thread.start()
     yield thread
@@ -170,13 +170,23 @@ def test_a_restarted_text_sends_no_prefix_twice(search, event_queue):
         assert [len(ids) for ids in prefixes] == sorted({len(ids) for ids in prefixes})
 
 
+@pytest.mark.parametrize("texts_count", [1, 3, SLOTS + 1])
+def test_each_number_of_texts_up_to_the_setting_takes_a_step_before_the_model_is_ready(bundles, texts_count):
+    bundle, stepped = load(bundles.de_en), set()
+    scheduler = BatchScheduler(0, bundle, SLOTS, 5)
+    with before_its_layers(bundle.model, lambda: stepped.add(scheduler.generation.active)):
+        scheduler.warm_up(texts_count)
+    assert stepped - {0} == set(range(1, min(texts_count, SLOTS) + 1))
+    assert scheduler.generation.active == 0
+
+
 @pytest.mark.parametrize("name", ["de-en", "headlines"])
 def test_a_captured_search_captures_common_sizes_before_it_is_ready(bundles, name):
     """Every number of texts up to the slots, of up to 64 tokens; and what is captured finds the same."""
     bundle = load(bundles.folders[name])
     capture = Recomputed()
     scheduler = BatchScheduler(0, replace(bundle, search_step=CapturedStep(capture=capture)), SLOTS, 5)
-    scheduler.warm_up()
+    scheduler.warm_up(2)
     captured, replays = capture.captures, capture.replays
     source, *_ = bundle.card.model.texts
     texts = [Request({source: " ".join(MANY[i : i + 3])[: 1 + i]}, SearchOptions(beam=1 + i % 5)) for i in range(40)]
