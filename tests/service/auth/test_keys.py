@@ -18,7 +18,6 @@ from functools import partial
 
 import httpx
 import pytest
-import sqlalchemy
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -29,7 +28,6 @@ from service.auth.key_store import KEY_PATTERN, KeyStore, RateUsage
 from service.auth.rate_limits import RateLimit, RateLimiter
 from service.auth.scopes import Scope
 from service.http.parsing import INLINE_BYTES
-from tests.registry.servers import postgres
 from tests.service.test_serve import address, process
 
 GOOD = {"q": "Ein Hund läuft.", "source": "de", "target": "en"}
@@ -47,23 +45,6 @@ OLD_ROW = (
     bytes.fromhex("2a428f64080abc30d35d80ac23023143ab61840b9aae3099002f207fe3bf905e"),
     "2026-01-02T03:04:05.000006+00:00", None, None, 7, 0.5, "2026-01-02", 3,
 )  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    with postgres("interlinear", "s3cret") as address:
-        yield address
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def uri(request, tmp_path) -> str:
-    """A key store's address: a file, or an empty database."""
-    if request.param == "sqlite":
-        return str(tmp_path / "keys.db")
-    address = request.getfixturevalue("server")
-    with sqlalchemy.create_engine(address).begin() as connection:
-        connection.exec_driver_sql("DROP TABLE IF EXISTS keys, rates")
-    return address
 
 
 @pytest.fixture
@@ -299,6 +280,7 @@ COUNTING = """
 """
 
 
+@pytest.mark.parametrize("uri", [pytest.param("sqlite", marks=pytest.mark.slow), "postgresql"], indirect=True)
 def test_services_that_share_a_store_count_exactly_and_enforce_a_quota(uri):
     store = KeyStore(uri)
     few, many = store.add("few", quota=700), store.add("many")
@@ -402,9 +384,9 @@ def path(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def guarded(serving, settings, path):
-    options = {"keys": str(path), "require_key": True, "metrics_key": True, "models": settings.models[:1]}
-    with serving(settings.model_copy(update=options)) as address, httpx.Client(base_url=address, timeout=30) as client:
+def guarded(shared, path):
+    address = shared(keys=str(path), require_key=True, metrics_key=True)
+    with httpx.Client(base_url=address, timeout=30) as client:
         yield client
 
 
