@@ -65,6 +65,13 @@ class Settings(BaseSettings):
         False, description="search only among the words of every model's shortlist, which must have one"
     )
     threads: int | None = Field(None, ge=1, description="threads of torch; default: torch's own choice")
+    warm_up_texts: int = Field(
+        32,
+        ge=1,
+        le=1024,
+        description="before a model is ready on a CPU, each number of texts up to this one takes a step; with 1 the "
+        "service starts sooner, and the first batch of each size is slower",
+    )
 
     hang_seconds: float = Field(
         30,

@@ -15,6 +15,7 @@ os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 os.environ.setdefault("RAY_AUTH_MODE", "token")  # as the commands do; some tests import Ray before training.ray
 os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
 os.environ["DO_NOT_TRACK"] = "true"
+os.environ["INTERLINEAR_SERVE_WARM_UP_TEXTS"] = "2"  # otherwise each service needs seconds until it is ready
 for variable in ("MLFLOW_TRACKING_URI", "MLFLOW_REGISTRY_URI", "RAY_ADDRESS"):
     os.environ.pop(variable, None)
 # The environment says where corpora lie, but a test sets INTERLINEAR_DATA itself. pytest-xdist workers read the other

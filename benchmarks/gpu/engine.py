@@ -42,7 +42,7 @@ class Load:
     sent: int = 0
 
     def __post_init__(self) -> None:
-        self.thread = SearchThread(self.on_event, threads=None)
+        self.thread = SearchThread(self.on_event, threads=None, warm_up_texts=1)
 
     def on_event(self, event: Event) -> None:
         """Called in the search's thread."""

@@ -53,7 +53,7 @@ class SteppedSearch(SearchThread):
     """A search that is stepped explicitly; its clock is the thread's processor time, and idle times are skipped."""
 
     def __init__(self, bundle: Bundle[Model], slots: int, max_held_steps: int) -> None:
-        super().__init__(self.heard, None)
+        super().__init__(self.heard, None, 1)
         self.scheduler = self.schedulers[0] = BatchScheduler(0, bundle, slots, bundle.card.search.beam, max_held_steps)
         self.answered: list[int] = []
         self.entered = 0

@@ -163,12 +163,14 @@ class WorkerPool:
         def worker(device: str, emit: Callable[[Event], None]) -> EngineWorker:
             if settings.uses_processes:
                 return SearchProcess(
-                    WorkerConfig(device, settings.precision, settings.threads, settings.compile),
+                    WorkerConfig(
+                        device, settings.precision, settings.threads, settings.warm_up_texts, settings.compile
+                    ),
                     settings.log_format,
                     timeouts,
                     emit,
                 )
-            return SearchThread(emit, settings.threads)
+            return SearchThread(emit, settings.threads, settings.warm_up_texts)
 
         self._handles = [
             WorkerHandle(name, partial(worker, device), on_event) for name, device in worker_names(settings.devices)

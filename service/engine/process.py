@@ -250,7 +250,7 @@ def run_worker(
         if isinstance(message, SearchFailed) and config.device != "cpu":
             check_device_alive(config.device)
 
-    search = SearchThread(emit, config.threads)
+    search = SearchThread(emit, config.threads, config.warm_up_texts)
     search.start()
     while True:
         try:

@@ -172,11 +172,12 @@ class Timeouts:
 
 @dataclass(frozen=True)
 class WorkerConfig:
-    """Device, precision, compilation and threads of a worker process."""
+    """Device, precision, compilation, threads and warm-up of a worker process."""
 
     device: str
     precision: Precision
     threads: int | None  # for torch
+    warm_up_texts: int  # numbers of texts up to this one take a step before a model is loaded, on a CPU
     compile: CompileChoice = "off"
 
 

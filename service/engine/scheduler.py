@@ -20,7 +20,6 @@ REFILL_DIVISOR = 4  # if all slots were taken, waiting texts enter when this fra
 MAX_HELD_STEPS = 8  # or after this many steps
 RESERVED_DIVISOR = 4  # reserved slots are this fraction (1/n) of the slots
 EXAMPLE_LENGTH = 8  # tokens of a text in the warm-up
-WARMED_UP = 32  # numbers of texts up to this one take a step in it; all steps together read its square of texts
 CROWDING_FACTOR = 4  # a caller is crowded out by another who has more than this many times their texts
 
 
@@ -239,12 +238,13 @@ class BatchScheduler:
                     prefixes[number_of(key)] = ids
         return prefixes
 
-    def warm_up(self) -> Explanation:
+    def warm_up(self, texts_count: int) -> Explanation:
         """Run a search, so that the first request finds everything loaded; returns an example explanation.
 
         A search that is compiled runs with one text and with two: these numbers differ in their compiled steps. One
-        that is captured takes a step of each common size twice, which captures it. On a CPU each small number
-        of texts takes a step: oneDNN makes a kernel for each number of rows. Images would take long to encode.
+        that is captured takes a step of each common size twice, which captures it. On a CPU each number of texts
+        up to `texts_count` takes a step: oneDNN makes a kernel for each number of rows. Images would take long to
+        encode.
         """
         with compiling() if self.bundle.is_compiled else nullcontext():
             if self.bundle.is_compiled:
@@ -255,7 +255,7 @@ class BatchScheduler:
                     for length in COMMON_LENGTHS:
                         self._take_steps(min(rows, self.slots), length, 2)
             elif self.generation.table.device.type == "cpu" and not self.bundle.card.model.images:
-                for rows in range(2, min(self.slots, WARMED_UP) + 1):
+                for rows in range(2, min(self.slots, texts_count) + 1):
                     self._take_steps(rows, EXAMPLE_LENGTH, 1)
             return explanation
 

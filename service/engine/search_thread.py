@@ -46,10 +46,12 @@ HEARTBEAT_SECONDS = 0.25  # seconds between heartbeats of an idle search
 class SearchThread:
     """An EngineWorker that searches in a thread of this process."""
 
-    def __init__(self, emit: Callable[[Event], None], threads: int | None) -> None:
-        """`emit` is called with every event, in the search's thread; `threads` are for torch."""
+    def __init__(self, emit: Callable[[Event], None], threads: int | None, warm_up_texts: int) -> None:
+        """`emit` is called with every event, in the search's thread; `threads` are for torch; on a CPU, each number of
+        texts up to `warm_up_texts` takes a step when a model is loaded."""
         self.emit = emit
         self.threads = threads
+        self.warm_up_texts = warm_up_texts
         self.schedulers: dict[int, BatchScheduler] = {}  # used only in the search's thread
         self.heartbeats = 0
         self._virtual_time = 0.0  # `seconds_used` of the last stepped batch, before that step
@@ -78,7 +80,7 @@ class SearchThread:
         if self.threads:
             torch.set_num_threads(self.threads)  # as in the search's thread: what is compiled depends on it
         scheduler = BatchScheduler(model, bundle, slots, width, reverse=reverse)
-        explanation = scheduler.warm_up()
+        explanation = scheduler.warm_up(self.warm_up_texts)
         self._commands.put(scheduler)
         return explanation
 

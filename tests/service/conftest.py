@@ -1,28 +1,33 @@
 """Small trained models, one or two for each task, and services that serve them."""
 
+import asyncio
 import itertools
+import json
 import os
 import random
 import shutil
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import httpx
 import numpy as np
 import pytest
+import sqlalchemy
 import torch
 import uvicorn
 from filelock import FileLock
 
+from registry.resolve import fetch_bundle
 from seq2seq.batch import collate, stack_images
-from seq2seq.bundle import Limits, ModelCard, Task, write_bundle
+from seq2seq.bundle import Limits, ModelCard, Task, load, write_bundle
 from seq2seq.config import ImageGrid, ImageNetwork, ModelConfig, TextVocabulary
 from seq2seq.images.inputs import blank_image
 from seq2seq.metrics.score import Score
@@ -30,12 +35,16 @@ from seq2seq.model.model import build
 from seq2seq.search import SearchOptions
 from seq2seq.text import TextConfig, Tokenizer
 from service.app import create_app
+from service.engine.preparation import PreparationPool
 from service.http.server import server_config
 from service.settings import ServedModelConfig, Settings
+from tests.registry.servers import postgres
 from tests.service.balls import COLOURS, CORNERS, SIZE, picture
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
+
+    from registry.store import MlflowStore
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = ["--headless", "--no-sandbox", "--disable-background-networking"]
@@ -56,6 +65,7 @@ WHERE = [
 ]
 
 
+ALIAS = "models:/mt@champion"
 MOST_STEPS = 500
 
 
@@ -270,10 +280,29 @@ def bundles(tmp_path_factory: pytest.TempPathFactory) -> Bundles:
     return Bundles(folder / "bundles")
 
 
+def changed(bundle: Path, folder: Path, **card: Any) -> Path:
+    """A copy of a bundle in this folder, with some values of its card changed."""
+    loaded = load(bundle)
+    write_bundle(folder, loaded.model, loaded.tokenizers, loaded.card.model_copy(update=card))
+    return folder
+
+
+def served(folders: Mapping[str, Path], **changes: Any) -> Settings:
+    """Settings of a service of these bundles, by name."""
+    models = tuple(ServedModelConfig(name=name, uri=str(folder)) for name, folder in folders.items())
+    return Settings(models=models, threads=1, **changes)
+
+
 @pytest.fixture(scope="session")
 def settings(bundles: Bundles) -> Settings:
-    models = tuple(ServedModelConfig(name=name, uri=str(folder)) for name, folder in bundles.folders.items())
-    return Settings(models=models, threads=1)
+    """Settings of a service of one model for each task, and one of the opposite direction."""
+    return served(bundles.folders)
+
+
+@pytest.fixture(scope="session")
+def one_model(bundles: Bundles) -> Settings:
+    """Settings of a service that translates German into English."""
+    return served({"de-en": bundles.de_en})
 
 
 @contextmanager
@@ -293,10 +322,57 @@ def started(settings: Settings, port: int = 0) -> Iterator[str]:
         assert not thread.is_alive(), "the server did not end"
 
 
+def until(true: Callable[[], object], seconds: float = 30.0) -> None:
+    """Wait until a condition holds; fail after a timeout."""
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, "it did not come true"
+        time.sleep(0.02)
+
+
+@contextmanager
+def busy(preparation: PreparationPool) -> Iterator[None]:
+    """All threads that prepare texts are busy until the end."""
+    goes_on = threading.Event()
+    with ThreadPoolExecutor(1) as caller:
+        work = preparation.map("somebody", lambda _: goes_on.wait(), [1] * 4, lambda _: 10**6)
+        held = caller.submit(asyncio.run, work)
+        try:
+            until(lambda: preparation.waiting == 2)
+            yield
+        finally:
+            goes_on.set()
+        assert held.result() == [True] * 4
+
+
+@contextmanager
+def sent(address: str, body: object, *headers: str) -> Iterator[socket.socket]:
+    """A connection over which a request for a translation was sent; it is closed at the end, answered or not."""
+    content = json.dumps(body).encode()
+    head = ["POST /translate HTTP/1.1", "Host: x", "Content-Type: application/json", f"Content-Length: {len(content)}"]
+    with socket.create_connection(("127.0.0.1", int(address.rpartition(":")[2])), timeout=20) as connection:
+        connection.sendall("\r\n".join([*head, *headers, "", ""]).encode() + content)
+        yield connection
+
+
 @pytest.fixture(scope="session")
 def serving() -> Callable[..., AbstractContextManager[str]]:
     """Starts services for a single test."""
     return started
+
+
+@pytest.fixture(scope="session")
+def shared(bundles: Bundles) -> Iterator[Callable[..., str]]:
+    """Addresses of services by the names of their models and by settings, each started on first use, for all tests that
+    change nothing in it."""
+    with ExitStack() as running:
+
+        @cache
+        def address(*names: str, **changes: Any) -> str:
+            folders = {name: getattr(bundles, name.replace("-", "_")) for name in names or ["de-en"]}
+            return running.enter_context(started(served(folders, **changes)))
+
+        yield address
 
 
 @pytest.fixture(scope="session")
@@ -313,7 +389,71 @@ def client(address: str) -> Iterator[httpx.Client]:
         yield client
 
 
-@pytest.fixture(scope="module")
+@dataclass(frozen=True)
+class Registered:
+    """A registry whose `mt` has versions 1, 2 (short outputs) and 3 (other languages)."""
+
+    store: "MlflowStore"
+    folder: Path
+
+    @property
+    def tracking(self) -> str:
+        return f"sqlite:///{self.folder}/mlflow.db"
+
+    def settings(self, **changes: object) -> Settings:
+        models = (ServedModelConfig(name="mt", uri=ALIAS),)
+        given = {"models": models, "tracking": self.tracking, "cache": self.folder / "cache", "poll_seconds": 0.05}
+        return Settings(**(given | {"threads": 1} | changes))
+
+    def promote(self, version: int) -> None:
+        self.store.promote("mt", str(version))
+
+    def artifacts(self, version: int) -> Path:
+        return fetch_bundle(f"models:/mt/{version}", self.tracking).folder
+
+
+@pytest.fixture(scope="session")
+def made(bundles: Bundles, tmp_path_factory: pytest.TempPathFactory) -> Registered:
+    from registry.store import MlflowStore  # imports MLflow
+
+    folder = tmp_path_factory.mktemp("registered")
+    second = changed(bundles.de_en, folder / "short", search=SearchOptions(max_length=2))
+    store = MlflowStore(f"sqlite:///{folder}/mlflow.db", create=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MLFLOW_TRACKING_URI", "")
+        for bundle in (bundles.de_en, second, bundles.en_de):
+            run = store.client.create_run(store.experiment("test")).info.run_id
+            store.register(store.log_model(bundle, run), "mt")
+    return Registered(store, folder)
+
+
+@pytest.fixture
+def registered(made: Registered) -> Iterator[Registered]:
+    """The registry, in which version 1 is the champion."""
+    made.promote(1)
+    yield made
+    shutil.rmtree(made.folder / "cache", ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[str]:
+    """The address of a PostgreSQL."""
+    with postgres("interlinear", "s3cret") as address:
+        yield address
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def uri(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """An empty store of keys, suggestions and glossaries of each kind: a file, or a database."""
+    if request.param == "sqlite":
+        return str(tmp_path / "keys.db")
+    address = request.getfixturevalue("server")
+    with sqlalchemy.create_engine(address).begin() as connection:
+        connection.exec_driver_sql("DROP TABLE IF EXISTS keys, rates, suggestions, glossaries")
+    return address
+
+
+@pytest.fixture(scope="session")
 def browser() -> Iterator["Browser"]:
     """Debian's Chromium."""
     from playwright.sync_api import expect, sync_playwright

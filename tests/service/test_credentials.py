@@ -24,7 +24,7 @@ from service.auth.scopes import Scope
 from service.logging import JsonFormatter, TextFormatter, configure
 from service.problems import Problem, problem_response
 from service.settings import ServedModelConfig, Settings
-from tests.service.test_swaps import until
+from tests.service.conftest import until
 
 ALIAS = "models:/mt@champion"
 PASSWORD = "s3cret"

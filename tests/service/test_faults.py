@@ -4,7 +4,6 @@ name a cause.
 One service with two engine processes goes through all tests in this order; it ends with SIGTERM.
 """
 
-import json
 import os
 import signal
 import socket
@@ -22,14 +21,11 @@ from statistics import median
 import httpx
 import pytest
 
-from tests.service.conftest import sentences
+from tests.service.conftest import ALIAS, Registered, sent, sentences
+from tests.service.conftest import until as soon
 from tests.service.engine.test_engine import LONG, quiet, value
-from tests.service.engine.test_engine import until as soon
 from tests.service.engine.test_processes import BOTH, engines_up
 from tests.service.test_serve import address, process
-from tests.service.test_swaps import ALIAS, Registered, made
-
-__all__ = ["made"]  # a fixture
 
 pytestmark = [pytest.mark.slow, pytest.mark.ci, pytest.mark.timeout(600)]
 
@@ -171,26 +167,6 @@ def test_a_killed_engine_loses_only_its_running_texts(running):
     assert value(running.url, "interlinear_engine_restarts_total") == 2
 
 
-def test_a_corrupt_version_is_not_loaded_and_the_old_one_served(running):
-    weights = running.registered.artifacts(2) / "model.safetensors"
-    running_worker = weights.read_bytes()
-    weights.write_bytes(running_worker[:-4] + b"\0\0\0\1")
-    try:
-        with loaded(running.url) as load:
-            running.registered.promote(2)
-            until(lambda: running.model()["status"] == "failed")
-            assert running.model()["error"] == "Version 2 cannot be served. The service's log says why."
-            assert value(running.url, 'interlinear_swaps_total{model="mt",outcome="failed"}') > 0
-            load.goes_on()
-    finally:
-        running.registered.promote(1)
-        until(lambda: running.model()["status"] == "current")
-        weights.write_bytes(running_worker)
-    assert not load.broken and not load.refused
-    assert load.versions.keys() == {"1"}
-    assert running.model()["version"] == "1"
-
-
 def test_a_full_disk_keeps_the_old_version(running):
     if not running.cache.is_mount():
         pytest.skip("a small file system for the cache can be mounted by root only")
@@ -270,38 +246,21 @@ def test_five_hundred_slow_connections_delay_nobody(running):
     assert load.slowest < 30
 
 
-def leave(url: str, request: dict) -> None:
-    """Send a request, and disconnect before it is answered."""
-    host, port = url.removeprefix("http://").split(":")
-    body = json.dumps(request).encode()
-    head = f"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
-    with socket.create_connection((host, int(port))) as caller:
-        caller.sendall(head.encode() + b"\r\n\r\n" + body)
-        time.sleep(0.05)
-
-
-def test_cancelled_requests_free_their_slots(running):
-    with loaded(running.url) as load:
-        for i in range(20):
-            leave(running.url, LONG | {"max_length": 20 + i})
-        load.goes_on()
-    assert not load.broken and not load.refused
-    until(lambda: quiet(running.url))
-    assert value(running.url, 'interlinear_rejected_total{reason="gone"}') > 0
-
-
 def test_memory_does_not_grow(running):
     """`benchmarks.serving.soak` runs for ten minutes, and measures latency."""
     memory: list[float] = []
     with loaded(running.url) as load:
         for i in range(SOAK_SECONDS):
-            leave(running.url, LONG | {"max_length": 20 + i % 40})
+            with sent(running.url, LONG | {"max_length": 20 + i % 40}):  # and nobody waits for the answer
+                time.sleep(0.05)
             wrong = httpx.post(f"{running.url}/translate", json=WRONG[i % len(WRONG)])
             assert 400 <= wrong.status_code < 500
             memory.append(value(running.url, "interlinear_engine_resident_memory_bytes"))
             time.sleep(0.8)
         load.goes_on()
     assert not load.broken and not load.refused
+    until(lambda: quiet(running.url))
+    assert value(running.url, 'interlinear_rejected_total{reason="gone"}') > 0
     half, quarter = SOAK_SECONDS // 2, SOAK_SECONDS // 4
     assert median(memory[-quarter:]) < 1.02 * median(memory[half : half + quarter])
 

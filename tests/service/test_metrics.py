@@ -49,10 +49,10 @@ def names(families: str) -> dict[str, set[str]]:
     return found
 
 
-def test_padding_occupancy_and_tokens_equal_those_of_the_search(settings, bundles):
+def test_padding_occupancy_and_tokens_equal_those_of_the_search(one_model, bundles):
     """Single texts are padded only to the bucket of 8 positions; the batch has one text."""
     tokens = len(seq2seq.load(bundles.de_en).tokenizers["source"].encode(SHORT["q"]).ids) + 1
-    with TestClient(create_app(settings.model_copy(update={"slots": 1}))) as client:
+    with TestClient(create_app(one_model.model_copy(update={"slots": 1}))) as client:
         client.post("/translate", json=SHORT | {"beam_size": 1})
         found = page(client)
     steps = found["interlinear_steps_total", "cpu", "de-en"]
@@ -66,8 +66,8 @@ def test_padding_occupancy_and_tokens_equal_those_of_the_search(settings, bundle
     assert found["process_resident_memory_bytes",] > 10**7
 
 
-def test_every_refusal_reason_is_exported_from_the_start(settings):
-    app = create_app(settings.model_copy(update={"slots": 1, "queue_texts": 20}))
+def test_every_refusal_reason_is_exported_from_the_start(one_model):
+    app = create_app(one_model.model_copy(update={"slots": 1, "queue_texts": 20}))
     with TestClient(app) as client:
         rejected = {
             labels: value for labels, value in page(client).items() if labels[0] == "interlinear_rejected_total"

@@ -1,6 +1,7 @@
 """`interlinear serve --ray`: replicas of the service behind Ray Serve's proxy. Starting Ray takes half a minute."""
 
 import os
+import shutil
 import signal
 import subprocess
 import threading
@@ -12,13 +13,9 @@ import httpx
 import psutil
 import pytest
 
-import seq2seq
 from interlinear.cli import run as interlinear
 from interlinear.serving.serve_ray import absolute_paths
-from registry.store import MlflowStore
-from seq2seq.bundle import write_bundle
 from seq2seq.errors import RegistryError
-from seq2seq.search import SearchOptions
 from service.settings import ServedModelConfig, Settings
 from tests.service.conftest import sentences
 from tests.service.test_serve import address, process
@@ -38,27 +35,13 @@ def replicas(child: subprocess.Popen[str]) -> int:
     return sum(name.startswith("ray::ServeReplica:interlinear") for name in names)
 
 
-def registered(bundles, folder: Path) -> MlflowStore:
-    """A registered model `mt`; its version 2 writes at most two words."""
-    first = seq2seq.load(bundles.de_en)
-    short = first.card.model_copy(update={"search": SearchOptions(max_length=2)})
-    write_bundle(folder / "short", first.model, first.tokenizers, short)
-    store = MlflowStore(f"sqlite:///{folder}/mlflow.db", create=True)
-    for bundle in (bundles.de_en, folder / "short"):
-        run = store.client.create_run(store.experiment("test")).info.run_id
-        store.register(store.log_model(bundle, run), "mt")
-    return store
-
-
 @pytest.mark.slow
 @pytest.mark.ci
 @pytest.mark.timeout(600)
-def test_replicas_answer_scale_follow_the_alias_and_shut_down(bundles, tmp_path, monkeypatch):
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "")
-    store = registered(bundles, tmp_path)
+def test_replicas_answer_scale_follow_the_alias_and_shut_down(registered, tmp_path):
     options = ["--ray", "--replicas", "1:2", "--model", "de-en=models:/mt@champion", "--poll", "0.5"]
     environment = {"INTERLINEAR_SERVE_SLOTS": "2", "INTERLINEAR_SERVE_CACHE": str(tmp_path / "cache")}
-    with process(*options, folder=tmp_path, MLFLOW_TRACKING_URI="sqlite:///mlflow.db", **environment) as child:
+    with process(*options, folder=tmp_path, MLFLOW_TRACKING_URI=registered.tracking, **environment) as child:
         url, over = address(child), threading.Event()
         counted: Counter[int] = Counter()
         versions: set[str] = set()
@@ -86,7 +69,7 @@ def test_replicas_answer_scale_follow_the_alias_and_shut_down(bundles, tmp_path,
             while replicas(child) < 2 and time.monotonic() < until:
                 time.sleep(0.5)
             assert replicas(child) == 2
-            store.promote("mt", "2")
+            registered.promote(2)
             while "2" not in versions and time.monotonic() < until + 60:
                 time.sleep(0.2)
             time.sleep(3)
@@ -103,18 +86,18 @@ def test_replicas_answer_scale_follow_the_alias_and_shut_down(bundles, tmp_path,
         assert child.wait(60) == 0
 
 
-def test_a_replica_waits_for_a_registry_that_starts_late(bundles, tmp_path, caplog):
+def test_a_replica_waits_for_a_registry_that_starts_late(registered, tmp_path, caplog):
     on_ray = pytest.importorskip("service.ray_serve")
+    store = shutil.copy(registered.folder / "mlflow.db", tmp_path / "away.db")
     models = (ServedModelConfig(name="de-en", uri="models:/mt@champion"),)
     settings = Settings(models=models, tracking=f"sqlite:///{tmp_path}/mlflow.db", cache=tmp_path / "cache")
     with pytest.raises(RegistryError):
         on_ray.create_app_with_retries(settings, 0)
-    came: list[MlflowStore] = []
-    late = threading.Timer(1.5, lambda: came.append(registered(bundles, tmp_path)))
+    late = threading.Timer(0.5, lambda: store.rename(tmp_path / "mlflow.db"))
     late.start()
     made = on_ray.create_app_with_retries(settings, 300)
     late.join()
-    assert came and made.state.service.models.all_languages() == {"de", "en"}
+    assert made.state.service.models.all_languages() == {"de", "en"}
     assert "Trying again in 1 s." in caplog.messages[0]
 
 
@@ -164,11 +147,15 @@ def test_replicas_share_the_store_of_suggestions():
 def test_settings_do_not_depend_on_the_current_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    models = (ServedModelConfig(name="a", uri="runs/a/bundle"), ServedModelConfig(uri="models:/b@champion"))
+    models = (
+        ServedModelConfig(name="a", uri="runs/a/bundle", reverse="back"),
+        ServedModelConfig(uri="models:/b@champion", reverse="models:/c/1"),
+    )
     settings = absolute_paths(
         Settings(models=models, require_key=True, cache=Path("cache"), files_folder=Path("documents"))
     )
     assert [model.uri for model in settings.models] == [f"{tmp_path}/runs/a/bundle", "models:/b@champion"]
+    assert [model.reverse for model in settings.models] == [f"{tmp_path}/back", "models:/c/1"]
     assert settings.tracking == f"sqlite:///{tmp_path}/mlflow.db"
     assert (settings.keys, settings.cache) == (str(tmp_path / "keys.db"), tmp_path / "cache")
     assert settings.files_folder == tmp_path / "documents"

@@ -10,7 +10,6 @@ from pathlib import Path
 from packaging.utils import canonicalize_name
 
 from seq2seq.installation import DISTRIBUTION
-from tests.service.test_ray_serve import registered
 
 ROOT = Path(__file__).parents[2]
 SERVING = """
@@ -43,7 +42,7 @@ def brought_by(*extras: str) -> set[str]:
     return {line.split()[-1] for line in printed[:-1]}
 
 
-def test_a_service_reads_the_registry_with_its_extra_alone(bundles, tmp_path):
+def test_a_service_reads_the_registry_with_its_extra_alone(registered, tmp_path):
     brought = brought_by("serve")
     assert {"mlflow-skinny", "sqlalchemy", "fastapi"} <= brought
     assert not {"mlflow", "scikit-learn", "pandas", "scipy", "pyarrow", "flask", "gunicorn", "ray"} & brought
@@ -53,8 +52,7 @@ def test_a_service_reads_the_registry_with_its_extra_alone(bundles, tmp_path):
         if not {canonicalize_name(name) for name in distributions} & (brought | {DISTRIBUTION})
     ]
     assert "pandas" in absent and "sklearn" in absent
-    registered(bundles, tmp_path)
-    words = [f"sqlite:///{tmp_path}/mlflow.db", str(tmp_path / "cache"), *absent]
+    words = [registered.tracking, str(tmp_path / "cache"), *absent]
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(SERVING), *words],
         cwd=ROOT, capture_output=True, text=True, timeout=110, check=False,

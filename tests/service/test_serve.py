@@ -19,7 +19,6 @@ from starlette.testclient import TestClient
 
 from interlinear.cli import run as interlinear
 from interlinear.serving.serve_settings import champion_model, load_settings, with_reverse_models
-from registry.store import MlflowStore
 from seq2seq.errors import UsageError
 from service.app import create_app
 from service.settings import ServedModelConfig, Settings
@@ -110,21 +109,14 @@ def test_sigterm_during_long_preparation_ends_within_the_grace_period_and_answer
     assert all(json.loads(answer.partition(b"\r\n\r\n")[2])["detail"] for answer in answers)
 
 
-def test_a_registered_champion_is_served_without_a_name(bundles, tmp_path, monkeypatch):
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "")  # undoes what MLflow sets in this process
-    tracking = f"sqlite:///{tmp_path}/mlflow.db"
-    store = MlflowStore(tracking, create=True)
-    run = store.client.create_run(store.experiment("test")).info.run_id
-    store.register(store.log_model(bundles.de_en, run), "multi30k-de-en")
-    with TestClient(
-        create_app(Settings(models=(champion_model(tracking),), tracking=tracking, cache=tmp_path / "cache"))
-    ) as client:
+def test_a_registered_champion_is_served_without_a_name(registered):
+    with TestClient(create_app(registered.settings(models=(champion_model(registered.tracking),)))) as client:
         (model,) = client.get("/models").json()
-        assert (model["name"], model["version"], model["aliases"]) == ("multi30k-de-en", "1", ["champion"])
-        request = {"q": "Ein Hund läuft.", "source": "de", "target": "en", "model": "multi30k-de-en@champion"}
+        assert (model["name"], model["version"], model["aliases"]) == ("mt", "1", ["champion"])
+        request = {"q": "Ein Hund läuft.", "source": "de", "target": "en", "model": "mt@champion"}
         answer = client.post("/translate", json=request).json()
         assert answer["translatedText"] == "A dog is running."
-        assert answer["model"] == {"name": "multi30k-de-en", "version": "1"}
+        assert answer["model"] == {"name": "mt", "version": "1"}
 
 
 def test_models_and_settings_are_read_from_a_file(bundles, tmp_path, monkeypatch):
@@ -210,16 +202,6 @@ def test_a_reverse_model_without_its_model_is_reported(reverse, sentence):
     settings = Settings(models=(ServedModelConfig(name="a", uri="x"), ServedModelConfig(name="b", uri="x")))
     with pytest.raises(UsageError, match=re.escape(sentence)):
         with_reverse_models(settings, reverse)
-
-
-def test_relative_paths_are_made_absolute_for_ray(tmp_path, monkeypatch):
-    from interlinear.serving.serve_ray import absolute_paths
-
-    monkeypatch.chdir(tmp_path)
-    (model,) = absolute_paths(Settings(models=(ServedModelConfig(uri="there", reverse="back"),))).models
-    assert (model.uri, model.reverse) == (str(tmp_path / "there"), str(tmp_path / "back"))
-    (model,) = absolute_paths(Settings(models=(ServedModelConfig(uri="models:/a/1", reverse="models:/b/1"),))).models
-    assert (model.uri, model.reverse) == ("models:/a/1", "models:/b/1")
 
 
 @pytest.mark.parametrize(

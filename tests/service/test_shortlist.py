@@ -15,6 +15,7 @@ from service.engine.process import load_model
 from service.engine.protocol import BundleReference, LoadModel, WorkerConfig
 from service.engine.search_thread import SearchThread
 from service.settings import ServedModelConfig, Settings
+from tests.service.conftest import served
 
 DOG = {"q": "Ein Hund läuft im Park.", "source": "de", "target": "en"}
 FULL = "A dog is running in the park."
@@ -50,18 +51,14 @@ def test_the_settings_say_whether_a_shortlist_is_used(copying, monkeypatch):
 
 
 def test_a_model_without_a_shortlist_is_refused_at_the_start(bundles):
-    settings = Settings(models=(ServedModelConfig(name="mt", uri=str(bundles.de_en)),), threads=1, shortlist=True)
-    with (
-        pytest.raises(UsageError, match=r"has none\. Make it with `interlinear shortlist`"),
-        TestClient(create_app(settings)),
-    ):
-        pass
+    with pytest.raises(UsageError, match=r"has none\. Make it with `interlinear shortlist`"):
+        create_app(served({"mt": bundles.de_en}, shortlist=True))
 
 
 def test_a_worker_process_loads_the_shortlist_if_the_command_says_so(copying, bundles):
     def loaded(folder: Path, shortlist: bool):
         command = LoadModel(0, BundleReference.of(load(folder, "meta")), 2, 5, shortlist)
-        return load_model(command, WorkerConfig("cpu", "fp32", 1), SearchThread([].append, 1)).outcome
+        return load_model(command, WorkerConfig("cpu", "fp32", 1, 2), SearchThread([].append, 1, 2)).outcome
 
     assert "has none" in str(loaded(bundles.de_en, True))
     full, limited = ("".join(word.text for word in loaded(copying, each).target) for each in (False, True))

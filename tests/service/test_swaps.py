@@ -1,82 +1,17 @@
 """Model versions that change under load: moved aliases, bad versions, registry outages, and start from the cache."""
 
-import shutil
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
 
 import httpx
-import pytest
 from starlette.testclient import TestClient
 
-import seq2seq
-from registry.cache import ModelCache
-from registry.resolve import fetch_bundle
-from registry.store import MlflowStore
-from seq2seq.bundle import write_bundle
-from seq2seq.errors import RegistryError, UnknownModelError
-from seq2seq.search import SearchOptions
 from service.app import create_app
-from service.settings import ServedModelConfig, Settings
-from tests.service.conftest import sentences
+from service.settings import ServedModelConfig
+from tests.service.conftest import ALIAS, sentences, until
 
 DOG = {"q": "Ein Hund läuft im Park.", "source": "de", "target": "en"}
-ALIAS = "models:/mt@champion"
-
-
-@dataclass(frozen=True)
-class Registered:
-    """A store whose `mt` has versions 1, 2 (short outputs) and 3 (other languages)."""
-
-    store: MlflowStore
-    folder: Path
-
-    @property
-    def tracking(self) -> str:
-        return f"sqlite:///{self.folder}/mlflow.db"
-
-    def settings(self, **changes: object) -> Settings:
-        models = (ServedModelConfig(name="mt", uri=ALIAS),)
-        given = {"models": models, "tracking": self.tracking, "cache": self.folder / "cache", "poll_seconds": 0.05}
-        return Settings(**(given | {"threads": 1} | changes))
-
-    def promote(self, version: int) -> None:
-        self.store.promote("mt", str(version))
-
-    def artifacts(self, version: int) -> Path:
-        return fetch_bundle(f"models:/mt/{version}", self.tracking).folder
-
-
-@pytest.fixture(scope="module")
-def made(bundles, tmp_path_factory) -> Registered:
-    folder = tmp_path_factory.mktemp("registered")
-    first, second = seq2seq.load(bundles.de_en), folder / "short"
-    short = first.card.model_copy(update={"search": SearchOptions(max_length=2)})
-    write_bundle(second, first.model, first.tokenizers, short)
-    store = MlflowStore(f"sqlite:///{folder}/mlflow.db", create=True)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MLFLOW_TRACKING_URI", "")
-        for bundle in (bundles.de_en, second, bundles.en_de):
-            run = store.client.create_run(store.experiment("test")).info.run_id
-            store.register(store.log_model(bundle, run), "mt")
-    return Registered(store, folder)
-
-
-@pytest.fixture
-def registered(made: Registered) -> Iterator[Registered]:
-    made.promote(1)
-    yield made
-    shutil.rmtree(made.folder / "cache", ignore_errors=True)
-
-
-def until(true: Callable[[], bool], seconds: float = 30.0) -> None:
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end, "it did not come true"
-        time.sleep(0.02)
 
 
 def model(client: TestClient | httpx.Client) -> dict:
@@ -234,16 +169,6 @@ def test_the_service_starts_from_its_cache_and_then_follows_the_registry(registe
         until(lambda: model(client)["status"] == "current")
         registered.promote(2)
         until(lambda: model(client)["version"] == "2")
-
-
-def test_the_cache_is_not_used_if_the_registry_answers(registered, tmp_path):
-    cache = ModelCache(tmp_path / "cache")
-    assert cache.resolve(ALIAS, registered.tracking).bundle.version == "1"
-    with pytest.raises(UnknownModelError, match="no alias 'best'"):
-        cache.resolve("models:/mt@best", registered.tracking)
-    missing = f"sqlite:///{tmp_path}/mlflow.db"
-    with pytest.raises(RegistryError, match="there is no such store"):
-        cache.resolve(ALIAS, missing)
 
 
 def test_an_alias_moved_repeatedly_ends_at_its_last_version(registered, serving):

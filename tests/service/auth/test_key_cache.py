@@ -11,9 +11,9 @@ from service.auth import key_cache
 from service.auth.key_cache import KeyCache
 from service.auth.key_store import KeyStore, RateUsage, SyncResult
 from service.auth.rate_limits import RateLimiter
-from tests.service.auth.test_keys import TODAY, counted, server, store, uri
+from tests.service.auth.test_keys import TODAY, counted, store
 
-__all__ = ["server", "store", "uri"]  # fixtures
+__all__ = ["store"]  # a fixture
 
 NO_DELETION = "CREATE TRIGGER full_disk BEFORE DELETE ON rates BEGIN SELECT RAISE(FAIL, 'the disk is full'); END"
 

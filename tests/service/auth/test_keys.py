@@ -18,7 +18,6 @@ from functools import partial
 
 import httpx
 import pytest
-import sqlalchemy
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -29,29 +28,11 @@ from service.auth.key_store import KEY_PATTERN, KeyStore, RateUsage
 from service.auth.rate_limits import RateLimit, RateLimiter
 from service.auth.scopes import Scope
 from service.http.parsing import INLINE_BYTES
-from tests.registry.servers import postgres
 from tests.service.test_serve import address, process
 
 GOOD = {"q": "Ein Hund läuft.", "source": "de", "target": "en"}
 LIMITED = [("few", "--quota", "3"), ("slow", "--rate", "0.01")]
 TODAY = date(2030, 5, 17)
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    with postgres("interlinear", "s3cret") as address:
-        yield address
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def uri(request, tmp_path) -> str:
-    """A key store's address: a file, or an empty database."""
-    if request.param == "sqlite":
-        return str(tmp_path / "keys.db")
-    address = request.getfixturevalue("server")
-    with sqlalchemy.create_engine(address).begin() as connection:
-        connection.exec_driver_sql("DROP TABLE IF EXISTS keys, rates")
-    return address
 
 
 @pytest.fixture
@@ -275,6 +256,7 @@ COUNTING = """
 """
 
 
+@pytest.mark.parametrize("uri", [pytest.param("sqlite", marks=pytest.mark.slow), "postgresql"], indirect=True)
 def test_services_that_share_a_store_count_exactly_and_enforce_a_quota(uri):
     store = KeyStore(uri)
     few, many = store.add("few", quota=700), store.add("many")
@@ -378,9 +360,9 @@ def path(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def guarded(serving, settings, path):
-    options = {"keys": str(path), "require_key": True, "metrics_key": True, "models": settings.models[:1]}
-    with serving(settings.model_copy(update=options)) as address, httpx.Client(base_url=address, timeout=30) as client:
+def guarded(shared, path):
+    address = shared(keys=str(path), require_key=True, metrics_key=True)
+    with httpx.Client(base_url=address, timeout=30) as client:
         yield client
 
 

@@ -26,8 +26,7 @@ from service.engine.dispatch import EngineError
 from service.engine.engine import Engine
 from service.models import ServedModel
 from service.problems import Problem
-from tests.service.conftest import sentences
-from tests.service.engine.test_engine import until
+from tests.service.conftest import sentences, until
 
 TEXTS = list(dict.fromkeys(german for german, _ in sentences()))[:12]
 OPTIONS = [

@@ -2,9 +2,7 @@
 
 import asyncio
 import gc
-import json
 import logging
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -26,7 +24,7 @@ from service.engine.search_thread import HEARTBEAT_SECONDS
 from service.models import ServedModel
 from service.problems import Problem
 from service.settings import ServedModelConfig
-from tests.service.conftest import sentences
+from tests.service.conftest import sent, sentences, until
 
 DOG = {"q": "Ein Hund läuft im Park.", "source": "de", "target": "en"}
 MANY = list(dict.fromkeys(german for german, _ in sentences()))[:100]
@@ -36,14 +34,6 @@ LONG = DOG | {"q": MANY, "beam_size": 5}
 def value(address: str, name: str) -> float:
     lines = httpx.get(f"{address}/metrics").text.splitlines()
     return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith(name) and "_created" not in line)
-
-
-def until(true, seconds: float = 30.0) -> None:
-    """Wait until a condition holds; fail after a timeout."""
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end, "it did not come true"
-        time.sleep(0.02)
 
 
 @contextmanager
@@ -58,9 +48,9 @@ def before_its_layers(model: Model, do: Callable[[], object]) -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def narrow(settings, serving) -> Iterator[str]:
+def narrow(one_model, serving) -> Iterator[str]:
     """A service that searches one text at a time."""
-    with serving(settings.model_copy(update={"slots": 1, "queue_texts": 150})) as address:
+    with serving(one_model.model_copy(update={"slots": 1, "queue_texts": 150})) as address:
         yield address
 
 
@@ -80,11 +70,7 @@ def test_a_deadline_ends_in_504_and_frees_the_slots(narrow):
 
 def test_a_cancelled_request_frees_the_slots(narrow):
     before = value(narrow, "interlinear_texts_total")
-    body = json.dumps(LONG).encode()
-    host, port = narrow.removeprefix("http://").split(":")
-    head = f"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
-    with socket.create_connection((host, int(port))) as caller:
-        caller.sendall(head.encode() + b"\r\n\r\n" + body)
+    with sent(narrow, LONG):
         until(lambda: value(narrow, "interlinear_waiting_texts") > 0)
     until(lambda: quiet(narrow))
     assert value(narrow, "interlinear_texts_total") < before + 100
@@ -122,8 +108,8 @@ def test_identical_texts_in_flight_are_searched_once(narrow):
     assert once["explanations"] == [once["explanations"][0]] * 50
 
 
-def test_a_text_in_flight_is_accepted_again_though_the_queue_is_full(settings):
-    app = create_app(settings.model_copy(update={"slots": 1, "queue_texts": 1}))
+def test_a_text_in_flight_is_accepted_again_though_the_queue_is_full(one_model):
+    app = create_app(one_model.model_copy(update={"slots": 1, "queue_texts": 1}))
     engine, (model, *_) = app.state.service.engine, app.state.service.models.served
 
     async def ask() -> None:
@@ -143,9 +129,9 @@ def test_a_text_in_flight_is_accepted_again_though_the_queue_is_full(settings):
     engine.stop(10)
 
 
-def test_of_identical_requests_another_than_the_first_may_be_encoded_first(settings):
+def test_of_identical_requests_another_than_the_first_may_be_encoded_first(one_model):
     """Only the first has reserved a place in the queue for the texts; the other takes it over."""
-    app = create_app(settings.model_copy(update={"slots": 1, "queue_texts": 150}))
+    app = create_app(one_model.model_copy(update={"slots": 1, "queue_texts": 150}))
     engine, (model, *_) = app.state.service.engine, app.state.service.models.served
     wanted = [(model, Request({"source": text}, SearchOptions(beam=1))) for text in MANY]
 
@@ -166,9 +152,9 @@ def test_of_identical_requests_another_than_the_first_may_be_encoded_first(setti
     engine.stop(10)
 
 
-def test_a_full_garbage_collection_passes_over_what_was_there_at_the_start(settings):
+def test_a_full_garbage_collection_passes_over_what_was_there_at_the_start(one_model):
     """It would stop the search for 0.2 s, whenever a large request causes it."""
-    with TestClient(create_app(settings)):
+    with TestClient(create_app(one_model)):
         assert len(gc.get_objects()) < 0.2 * gc.get_freeze_count()
     assert gc.get_freeze_count() == 0
 
@@ -182,13 +168,13 @@ def test_one_of_two_identical_requests_may_be_cancelled(narrow):
         assert len(staying.result().json()["translatedText"]) == 100
 
 
-def test_the_services_own_timeout_is_504(settings):
-    with TestClient(create_app(settings.model_copy(update={"seconds": 0.01}))) as client:
+def test_the_services_own_timeout_is_504(one_model):
+    with TestClient(create_app(one_model.model_copy(update={"seconds": 0.01}))) as client:
         assert client.post("/translate", json=LONG, headers={"X-Request-Timeout": "60"}).status_code == 504
 
 
-def test_a_failed_search_is_one_500_without_the_text_in_the_log(settings, caplog):
-    app = create_app(settings)
+def test_a_failed_search_is_one_500_without_the_text_in_the_log(one_model, caplog):
+    app = create_app(one_model)
     with TestClient(app) as client:
         (handle,) = app.state.service.engine.pool
         (scheduler, *_) = handle.worker.schedulers.values()
@@ -202,8 +188,8 @@ def test_a_failed_search_is_one_500_without_the_text_in_the_log(settings, caplog
         assert client.post("/translate", json=DOG).json()["translatedText"] == "A dog is running in the park."
 
 
-def test_a_crashed_search_fails_running_texts_and_continues_with_queued_ones(settings, caplog):
-    app = create_app(settings.model_copy(update={"slots": 1}))
+def test_a_crashed_search_fails_running_texts_and_continues_with_queued_ones(one_model, caplog):
+    app = create_app(one_model.model_copy(update={"slots": 1}))
     answers, waiting = [], []
     with TestClient(app) as client:
         engine = app.state.service.engine
@@ -232,8 +218,8 @@ def test_a_crashed_search_fails_running_texts_and_continues_with_queued_ones(set
     assert "engine cpu has ended (KeyError at " in caplog.text
 
 
-def test_a_crashed_worker_restarts_though_its_models_cannot_be_warmed_up_at_once(settings, caplog):
-    app = create_app(settings)
+def test_a_crashed_worker_restarts_though_its_models_cannot_be_warmed_up_at_once(one_model, caplog):
+    app = create_app(one_model)
     with TestClient(app) as client:
         (handle,) = app.state.service.engine.pool
         ready = []
@@ -255,8 +241,8 @@ def test_a_crashed_worker_restarts_though_its_models_cannot_be_warmed_up_at_once
         assert client.get("/health/live").status_code == 200
 
 
-def test_a_worker_that_ends_silently_is_restarted(settings):
-    app = create_app(settings.model_copy(update={"hang_seconds": 1}))
+def test_a_worker_that_ends_silently_is_restarted(one_model):
+    app = create_app(one_model.model_copy(update={"hang_seconds": 1}))
     with TestClient(app) as client:
         (handle,) = app.state.service.engine.pool
         handle.worker.stop(10)
@@ -265,8 +251,8 @@ def test_a_worker_that_ends_silently_is_restarted(settings):
         assert client.post("/translate", json=DOG).json()["translatedText"] == "A dog is running in the park."
 
 
-def test_if_no_worker_can_be_restarted_for_long_the_service_is_not_alive(settings):
-    app = create_app(settings.model_copy(update={"load_seconds": 1}))
+def test_if_no_worker_can_be_restarted_for_long_the_service_is_not_alive(one_model):
+    app = create_app(one_model.model_copy(update={"load_seconds": 1}))
     with TestClient(app) as client:
         (handle,) = app.state.service.engine.pool
 
@@ -281,8 +267,8 @@ def test_if_no_worker_can_be_restarted_for_long_the_service_is_not_alive(setting
         assert client.post("/translate", json=DOG).status_code == 200
 
 
-def test_a_hanging_search_is_not_alive_until_it_continues(settings, caplog):
-    app = create_app(settings.model_copy(update={"hang_seconds": 1}))
+def test_a_hanging_search_is_not_alive_until_it_continues(one_model, caplog):
+    app = create_app(one_model.model_copy(update={"hang_seconds": 1}))
     goes_on = threading.Event()
     with TestClient(app) as client, ThreadPoolExecutor(1) as caller:
         (handle,) = app.state.service.engine.pool
@@ -309,8 +295,8 @@ def test_a_hanging_search_is_not_alive_until_it_continues(settings, caplog):
         assert 'interlinear_engine_up{engine="cpu"} 1.0' in client.get("/metrics").text
 
 
-def test_a_search_may_fail_for_a_model_that_was_unloaded(settings, bundles, caplog):
-    app = create_app(settings)
+def test_a_search_may_fail_for_a_model_that_was_unloaded(one_model, bundles, caplog):
+    app = create_app(one_model)
     with TestClient(app) as client:
         engine = app.state.service.engine
         (handle,) = engine.pool
@@ -331,8 +317,8 @@ def test_a_search_may_fail_for_a_model_that_was_unloaded(settings, bundles, capl
         assert client.get("/health/ready").json()["engines"][0]["restarts"] == 0
 
 
-def test_accepted_requests_are_finished_at_shutdown(settings):
-    app = create_app(settings.model_copy(update={"slots": 2}))
+def test_accepted_requests_are_finished_at_shutdown(one_model):
+    app = create_app(one_model.model_copy(update={"slots": 2}))
     answers = []
     with TestClient(app) as client:
         asking = threading.Thread(target=lambda: answers.append(client.post("/translate", json=LONG)))
@@ -349,8 +335,8 @@ def test_accepted_requests_are_finished_at_shutdown(settings):
         assert client.get("/health/live").status_code == 200
 
 
-def test_requests_not_finished_within_the_grace_period_are_503(settings):
-    app = create_app(settings.model_copy(update={"slots": 1}))
+def test_requests_not_finished_within_the_grace_period_are_503(one_model):
+    app = create_app(one_model.model_copy(update={"slots": 1}))
     answers = []
     with TestClient(app) as client:
         asking = threading.Thread(target=lambda: answers.append(client.post("/translate", json=LONG)))
@@ -374,17 +360,17 @@ def test_the_event_loop_responds_during_a_search(address):
 
 
 @pytest.mark.parametrize("limit", ["queue_texts", "queue_tokens"])
-def test_a_large_request_is_accepted_when_the_queue_is_empty(settings, limit):
-    with TestClient(create_app(settings.model_copy(update={limit: 1}))) as client:
+def test_a_large_request_is_accepted_when_the_queue_is_empty(one_model, limit):
+    with TestClient(create_app(one_model.model_copy(update={limit: 1}))) as client:
         assert len(client.post("/translate", json=LONG).json()["translatedText"]) == 100
 
 
-def test_two_versions_of_a_name_can_be_requested(settings, bundles):
+def test_two_versions_of_a_name_can_be_requested(one_model, bundles):
     models = (
         ServedModelConfig(name="mt", uri=str(bundles.de_en)),
         ServedModelConfig(name="mt", uri=str(bundles.en_de)),
     )
-    with TestClient(create_app(settings.model_copy(update={"models": models}))) as client:
+    with TestClient(create_app(one_model.model_copy(update={"models": models}))) as client:
         first, second = (model["version"] for model in client.get("/models").json())
         assert first != second
         assert client.post("/translate", json=DOG | {"model": f"mt@{first}"}).status_code == 200

@@ -19,8 +19,8 @@ from service.engine.search_thread import SearchThread
 from service.metrics import Metrics
 from service.problems import Problem
 from service.settings import Settings
+from tests.service.conftest import until
 from tests.service.engine.engine_machine import LIMITS, OPTIONS, SECONDS, TEXTS, Machine, collected
-from tests.service.engine.test_engine import until
 
 
 class InThread(Machine):
@@ -88,5 +88,5 @@ def test_every_request_ends_once_and_equals_offline_search(bundles, caplog):
     caplog.set_level(logging.CRITICAL)  # the log contains the traceback of every crash
     loaded = [load(bundles.de_en), load(bundles.en_de)]
     InThread.two = [replace(bundle, model=bundle.model.double()) for bundle in loaded]
-    limits = settings(max_examples=25, stateful_step_count=20, suppress_health_check=list(HealthCheck))
+    limits = settings(max_examples=10, stateful_step_count=20, suppress_health_check=list(HealthCheck))
     run_state_machine_as_test(InThread, settings=limits)

@@ -2,7 +2,7 @@
 
 import queue
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -16,7 +16,7 @@ from service.engine.admission import Admission
 from service.engine.fair_queue import FairQueue
 from service.engine.protocol import Add, AddCaller, EngineOutputs, EngineRequest, Event, Scheduled
 from service.engine.scheduler import BatchScheduler
-from service.engine.search_thread import SearchThread
+from tests.service.engine.conftest import SLOTS
 from tests.service.engine.test_engine import MANY
 
 
@@ -64,23 +64,6 @@ def test_callers_with_queued_texts_get_equal_shares(items, data):
         backlogged = first & set(waiting.callers())
         most = max(costs.values())
         assert all(abs(served[a] - served[b]) <= 2 * most for a in backlogged for b in backlogged)
-
-
-SLOTS = 16
-
-
-@pytest.fixture
-def event_queue() -> "queue.SimpleQueue[Event]":
-    return queue.SimpleQueue()
-
-
-@pytest.fixture
-def search(bundles, event_queue) -> Iterator[SearchThread]:
-    """A worker thread with a model of 16 slots under the number 0; commands sent before its start are queued."""
-    thread = SearchThread(event_queue.put, 1)
-    thread.load(0, load(bundles.de_en), SLOTS, 5)
-    yield thread
-    thread.stop(10)
 
 
 @pytest.fixture

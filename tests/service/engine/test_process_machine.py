@@ -23,9 +23,8 @@ from service.engine.protocol import WorkerLostError
 from service.metrics import Metrics
 from service.models import ServedModel
 from service.settings import Settings
-from tests.service.conftest import Bundles
+from tests.service.conftest import Bundles, until
 from tests.service.engine.engine_machine import LIMITS, Machine
-from tests.service.engine.test_engine import until
 from tests.service.engine.test_processes import SECONDS, processes, response_values
 
 HANG = 4  # seconds of silence after which a process counts as hanging

@@ -1,11 +1,9 @@
 """Engines in processes of their own: the same answers as the thread; if one ends or hangs, every request still ends."""
 
-import json
 import multiprocessing
 import os
 import resource
 import signal
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -35,8 +33,9 @@ from service.engine.protocol import (
 )
 from service.engine.search_thread import SearchThread
 from service.settings import Settings
+from tests.service.conftest import sent
+from tests.service.conftest import until as soon
 from tests.service.engine.test_engine import DOG, LONG, MANY, quiet, value
-from tests.service.engine.test_engine import until as soon
 from tests.service.http.routes.test_multimodal import RED, in_json
 from tests.service.http.test_streaming import EVENTS, read
 
@@ -46,7 +45,7 @@ SECONDS = 200  # a process takes some seconds to start, on a busy machine many
 HANG = 5  # seconds of silence after which a process counts as hanging
 ENGINE = 'rejected_total{reason="engine"}'
 BOTH = ["cpu.1", "cpu.2"]
-CONFIG = WorkerConfig("cpu", "fp32", 1)
+CONFIG = WorkerConfig("cpu", "fp32", 1, 2)
 REQUESTS = [
     ("/translate", LONG | {"explain": True, "alternatives": 2}),
     ("/summarize", {"text": ["A dog is running in the park.", "A cat is sleeping by the river."], "explain": True}),
@@ -93,7 +92,9 @@ def response_values(answer: Any) -> Iterator[Any]:
 @pytest.fixture(scope="module")
 def process_service(settings, serving) -> Iterator[str]:
     """A service with two engine processes on the CPU, with few slots."""
-    with serving(settings.model_copy(update={"device": "cpu,cpu", "slots": 8, "hang_seconds": HANG})) as address:
+    models = tuple(model for model in settings.models if model.name != "en-de")
+    changes = {"models": models, "device": "cpu,cpu", "slots": 8, "hang_seconds": HANG}
+    with serving(settings.model_copy(update=changes)) as address:
         yield address
     assert not processes(), "they end with the service"
 
@@ -137,11 +138,7 @@ def test_cancellation_and_timeouts_free_the_slots(process_service):
         f"{process_service}/translate", json=LONG | {"max_length": 40}, headers={"X-Request-Timeout": "0.02"}
     )
     assert late.status_code == 504
-    body = json.dumps(LONG | {"max_length": 41}).encode()
-    host, port = process_service.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port))) as caller:
-        head = "POST /translate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
-        caller.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+    with sent(process_service, LONG | {"max_length": 41}):
         until(lambda: value(process_service, "interlinear_waiting_texts") > 0)
     until(lambda: quiet(process_service))
     assert value(process_service, "interlinear_texts_total") < before + 200
@@ -149,8 +146,10 @@ def test_cancellation_and_timeouts_free_the_slots(process_service):
 
 @pytest.mark.parametrize(
     ("how", "seconds", "said"),
-    [(signal.SIGKILL, 0, "exit code -9"), (signal.SIGSTOP, HANG, f"silent for {HANG} s, and killed")],
-    ids=["killed", "hung"],
+    [
+        pytest.param(signal.SIGKILL, 0, "exit code -9", id="killed"),
+        pytest.param(signal.SIGSTOP, HANG, f"silent for {HANG} s, and killed", id="hung", marks=pytest.mark.slow),
+    ],
 )
 def test_a_process_that_ends_or_hangs_loses_only_its_texts_and_is_restarted(
     process_service, caplog, how, seconds, said
@@ -200,24 +199,8 @@ def test_an_idle_process_that_hangs_is_replaced(process_service):
     assert httpx.post(f"{process_service}/translate", json=LONG, timeout=60).status_code == 200
 
 
-def test_the_service_is_not_ready_while_all_processes_are_down(process_service):
-    until(lambda: engines_up(process_service) == BOTH)
-    for process in processes():
-        process.kill()
-    until(lambda: not engines_up(process_service))
-    assert httpx.get(f"{process_service}/health/ready").status_code == 503
-    assert httpx.get(f"{process_service}/health/live").status_code == 200
-    refused = httpx.post(f"{process_service}/translate", json=DOG)
-    assert (refused.status_code, refused.headers["retry-after"]) == (503, "5")
-    assert value(process_service, "interlinear_engine_up") == 0
-    assert {tuple(model["engines"]) for model in httpx.get(f"{process_service}/models").json()} == {()}
-    until(lambda: engines_up(process_service) == BOTH)
-    assert (
-        httpx.post(f"{process_service}/translate", json=DOG).json()["translatedText"] == "A dog is running in the park."
-    )
-
-
-def test_a_process_that_lacks_file_descriptors_is_restarted_when_there_are_some(process_service, caplog):
+def test_the_service_is_not_ready_while_all_processes_are_down(process_service, caplog):
+    """They lack file descriptors for a start, and are started once there are some."""
     until(lambda: engines_up(process_service) == BOTH)
     few, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     with httpx.Client(base_url=process_service) as client:
@@ -231,6 +214,10 @@ def test_a_process_that_lacks_file_descriptors_is_restarted_when_there_are_some(
                 until(lambda said=said: client.get("/health/live").status_code == 200 and said in caplog.text)
             assert client.get("/health/ready").status_code == 503
             assert client.get("/health/live").status_code == 200, "it is tried again"
+            refused = client.post("/translate", json=DOG)
+            assert (refused.status_code, refused.headers["retry-after"]) == (503, "5")
+            assert 'interlinear_engine_up{engine="cpu.1"} 0.0' in client.get("/metrics").text
+            assert {tuple(model["engines"]) for model in client.get("/models").json()} == {()}
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, (few, most))
         until(lambda: engines_up(process_service) == BOTH)
@@ -252,11 +239,11 @@ def test_a_start_may_take_longer_than_a_step(bundles):
 @pytest.mark.parametrize(
     "wrong", [{"keys": "absent.db"}, {"files_folder": Path("/proc/self")}], ids=["before the engine", "after it"]
 )
-def test_a_service_that_cannot_be_made_leaves_no_process(settings, wrong):
+def test_a_service_that_cannot_be_made_leaves_no_process(one_model, wrong):
     """Ray Serve's replicas make it again until it can be made."""
-    before, changes = set(processes()), {"device": "cpu,cpu", "models": settings.models[:1], **wrong}
+    before = set(processes())
     with pytest.raises(InterlinearError):
-        create_app(settings.model_copy(update=changes))
+        create_app(one_model.model_copy(update={"device": "cpu,cpu", **wrong}))
     assert set(processes()) == before
 
 
@@ -275,10 +262,10 @@ def test_a_process_that_reads_other_weights_than_the_service_refuses_them(bundle
 
 
 def test_the_configured_precision_is_used(bundles, caplog):
-    search = SearchThread([].append, 1)
+    search = SearchThread([].append, 1, 2)
     with caplog.at_level("INFO"):
         said = [
-            load_model(loading(bundles.de_en), WorkerConfig("cpu", precision, 1), search)
+            load_model(loading(bundles.de_en), WorkerConfig("cpu", precision, 1, 2), search)
             for precision in ("fp32", "bf16", "int8", "auto")
         ]
     full, half, quantised, chosen = (np.array(one.outcome.matrices["attention"]) for one in said)
@@ -292,8 +279,8 @@ def test_the_configured_precision_is_used(bundles, caplog):
 
 def test_int8_on_a_gpu_is_refused(bundles, monkeypatch):
     monkeypatch.setattr("service.engine.process.check_device", lambda device: None)  # as if one were there
-    config = WorkerConfig("cuda:0", "int8", 1)
-    refused = load_model(loading(bundles.de_en), config, SearchThread([].append, 1))
+    config = WorkerConfig("cuda:0", "int8", 1, 2)
+    refused = load_model(loading(bundles.de_en), config, SearchThread([].append, 1, 2))
     assert "int8: it is for CPUs" in str(refused.outcome)
 
 

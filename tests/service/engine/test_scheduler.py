@@ -3,7 +3,6 @@
 import queue
 import threading
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -18,25 +17,15 @@ from service.engine.protocol import Abort, Add, EngineOutputs, EngineRequest, Ev
 from service.engine.scheduler import MAX_HELD_STEPS, BatchScheduler
 from service.engine.search_thread import HEARTBEAT_SECONDS, SearchThread
 from tests.seq2seq.search.test_captured import Recomputed
-from tests.service.engine.test_engine import MANY, before_its_layers, until
-
-SLOTS = 16
-
-
-@pytest.fixture
-def event_queue() -> "queue.SimpleQueue[Event]":
-    return queue.SimpleQueue()
+from tests.service.conftest import until
+from tests.service.engine.conftest import SLOTS
+from tests.service.engine.test_engine import MANY, before_its_layers
 
 
 @pytest.fixture
-def search(bundles, event_queue) -> Iterator[SearchThread]:
-    """A worker thread with a model of 16 slots under the number 0."""
-    thread = SearchThread(event_queue.put, 1)
-    thread.load(0, load(bundles.de_en), SLOTS, 5)
-    thread.start()
-    yield thread
-    thread.stop(10)
-    assert not thread.alive
+def search(search: SearchThread) -> SearchThread:
+    search.start()
+    return search
 
 
 def encoded_texts(search: SearchThread, count: int) -> list[EncodedRequest]:
@@ -156,18 +145,34 @@ def test_a_failing_step_fails_only_the_text_that_caused_it(search, event_queue, 
 
 
 def test_a_restarted_text_sends_no_prefix_twice(search, event_queue):
-    good = encoded_texts(search, 4)
-    bad = replace(good[2], sources={"source": Encoded([10**6], [(0, 1)])})
-    search.send(Add(tuple(EngineRequest(i, 0, good[i], streamed=True) for i in range(2))))
-    while not any(event.prefixes for event in [event_queue.get(timeout=60)] if isinstance(event, EngineOutputs)):
-        pass
-    search.send(Add((EngineRequest(2, 0, bad, streamed=True),)))
-    events = collect_events(event_queue, 2)
+    scheduler, sent = scheduler_of(search), []
+    texts = [" ".join(MANY[i : i + 6]) for i in range(2)]
+    good = [scheduler.generation.encode(Request({"source": text}, SearchOptions(beam=1))) for text in texts]
+    bad = replace(good[0], sources={"source": Encoded([10**6], [(0, 1)])})
+
+    def add_a_bad_one() -> None:
+        if not sent and scheduler.streamed.get(0, 0) > 1:
+            sent.append(search.send(Add((EngineRequest(2, 0, bad, streamed=True),))))
+
+    with before_its_layers(scheduler.bundle.model, add_a_bad_one):
+        search.send(Add(tuple(EngineRequest(i, 0, row, streamed=True) for i, row in enumerate(good))))
+        events = collect_events(event_queue, 2)
+    while not any(isinstance(event, SearchFailed) for event in events):
+        events.append(event_queue.get(timeout=60))
+    outputs = [event for event in events if isinstance(event, EngineOutputs)]
     for number in range(2):
-        prefixes = [
-            event.prefixes[number] for event in events if isinstance(event, EngineOutputs) and number in event.prefixes
-        ]
-        assert [len(ids) for ids in prefixes] == sorted({len(ids) for ids in prefixes})
+        lengths = [len(event.prefixes[number]) for event in outputs if number in event.prefixes]
+        assert len(lengths) > 2 and lengths == sorted(set(lengths))
+
+
+@pytest.mark.parametrize("texts_count", [1, 3, SLOTS + 1])
+def test_each_number_of_texts_up_to_the_setting_takes_a_step_before_the_model_is_ready(bundles, texts_count):
+    bundle, stepped = load(bundles.de_en), set()
+    scheduler = BatchScheduler(0, bundle, SLOTS, 5)
+    with before_its_layers(bundle.model, lambda: stepped.add(scheduler.generation.active)):
+        scheduler.warm_up(texts_count)
+    assert stepped - {0} == set(range(1, min(texts_count, SLOTS) + 1))
+    assert scheduler.generation.active == 0
 
 
 @pytest.mark.parametrize("name", ["de-en", "headlines"])
@@ -176,7 +181,7 @@ def test_a_captured_search_captures_common_sizes_before_it_is_ready(bundles, nam
     bundle = load(bundles.folders[name])
     capture = Recomputed()
     scheduler = BatchScheduler(0, replace(bundle, search_step=CapturedStep(capture=capture)), SLOTS, 5)
-    scheduler.warm_up()
+    scheduler.warm_up(2)
     captured, replays = capture.captures, capture.replays
     source, *_ = bundle.card.model.texts
     texts = [Request({source: " ".join(MANY[i : i + 3])[: 1 + i]}, SearchOptions(beam=1 + i % 5)) for i in range(40)]

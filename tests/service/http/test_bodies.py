@@ -161,9 +161,17 @@ def test_values_are_counted_outside_of_strings_only(document, piece, escaped, in
 # A running service, attacked over sockets.
 
 
+@pytest.fixture(scope="module")
+def key(tmp_path_factory) -> tuple[str, str]:
+    """A key store with one key, and the key."""
+    store = str(tmp_path_factory.mktemp("keys") / "keys.db")
+    return store, KeyStore(store).add("app")
+
+
 @pytest.fixture
-def key(tmp_path) -> tuple[Path, str]:
-    return tmp_path / "keys.db", KeyStore(tmp_path / "keys.db").add("app")
+def small(shared) -> str:
+    """A service with little memory for bodies."""
+    return shared("de-en", "pictures", body_room=2_000_000)
 
 
 @contextmanager
@@ -187,8 +195,9 @@ def until_held(url: str, length: int) -> None:
         time.sleep(0.05)
 
 
-def test_announced_bodies_do_not_use_the_budget(settings, serving, key):
-    with serving(settings.model_copy(update={"keys": key[0], "require_key": True})) as url, ExitStack() as idle:
+def test_announced_bodies_do_not_use_the_budget(shared, key):
+    url = shared("pictures", keys=key[0], require_key=True)
+    with ExitStack() as idle:
         for announced in (16_048_576,) * 4 + (2_914_560,):
             idle.enter_context(sending(url, ROUTE, announced, 1))
         until_held(url, 5)
@@ -197,54 +206,54 @@ def test_announced_bodies_do_not_use_the_budget(settings, serving, key):
         assert answer.status_code == 200, answer.text
 
 
-def test_stalled_bodies_are_evicted_for_others(settings, serving):
-    with serving(settings.model_copy(update={"body_room": 2_000_000})) as url, ExitStack() as idle:
-        still = [idle.enter_context(sending(url, ROUTE, 950_000, 949_999)) for _ in range(2)]
-        until_held(url, 2 * 949_999)
+def test_stalled_bodies_are_evicted_for_others(small):
+    with ExitStack() as idle:
+        still = [idle.enter_context(sending(small, ROUTE, 950_000, 949_999)) for _ in range(2)]
+        until_held(small, 2 * 949_999)
         time.sleep(1.5)  # within the first second no body is slow
         large = ("a.png", RED + bytes(1_500_000))
-        answer = httpx.post(url + ROUTE, data=BALL, files={"image": large}, timeout=30)
+        answer = httpx.post(small + ROUTE, data=BALL, files={"image": large}, timeout=30)
         assert answer.status_code == 200, answer.text
         assert any(connection.recv(12) == b"HTTP/1.1 408" for connection in still)
 
 
-def test_texts_share_the_budget(settings, serving):
-    with serving(settings.model_copy(update={"body_room": 2_000_000})) as url, ExitStack() as idle:
+def test_texts_share_the_budget(small):
+    with ExitStack() as idle:
         for route in ("/translate", "/summarize", "/detect", "/post-edit"):
-            idle.enter_context(sending(url, route, 1_000_000, 900_000))
+            idle.enter_context(sending(small, route, 1_000_000, 900_000))
         time.sleep(0.5)
-        assert 900_000 <= metric(url, "interlinear_held_bytes") <= 2_000_000 + 4 * FREE_BYTES
-        answer = httpx.post(f"{url}/translate", json=GOOD, timeout=30)
+        assert 900_000 <= metric(small, "interlinear_held_bytes") <= 2_000_000 + 4 * FREE_BYTES
+        answer = httpx.post(f"{small}/translate", json=GOOD, timeout=30)
         assert answer.status_code == 200, "a small one is always taken"
 
 
-def test_a_text_that_was_read_does_not_use_the_budget(settings, serving):
+def test_a_text_that_was_read_does_not_use_the_budget(small):
     """Its white space is released while the request waits in the queue."""
-    with serving(settings.model_copy(update={"body_room": 2_000_000})) as url, httpx.Client(timeout=60) as client:
+    with httpx.Client(timeout=60) as client:
         body = json.dumps(GOOD | {"q": ["Ein Hund läuft im Park. " * 40] * 20}).encode() + b" " * 1_000_000
         headers = {"Content-Type": JSON, "Accept": "text/event-stream"}
-        with client.stream("POST", f"{url}/translate", content=body, headers=headers) as streamed:
+        with client.stream("POST", f"{small}/translate", content=body, headers=headers) as streamed:
             assert next(streamed.iter_bytes())
-            until_held(url, 0)
+            until_held(small, 0)
 
 
-def test_without_a_key_header_no_more_than_a_text_is_read(settings, serving, key):
-    with serving(settings.model_copy(update={"keys": key[0], "require_key": True})) as url:
-        large = {"image": ("a.png", RED + bytes(2_000_000))}
-        answer = httpx.post(url + ROUTE, data=BALL | {"api_key": key[1]}, files=large, timeout=30)
-        assert answer.status_code == 401 and answer.headers["www-authenticate"] == 'Bearer realm="interlinear"'
-        assert "longer than 1048576 bytes the key is needed in Authorization: Bearer" in answer.json()["detail"]
-        assert httpx.post(url + ROUTE, data=BALL, files=large, timeout=30).status_code == 401
-        bearer = {"Authorization": f"Bearer {key[1]}"}
-        answer = httpx.post(url + ROUTE, data=BALL, files=large, headers=bearer, timeout=30)
-        assert answer.json()["translatedText"] == "Der rote Ball."
-        answer = httpx.post(url + ROUTE, data=BALL | {"api_key": key[1]}, files={"image": ("a.png", RED)}, timeout=30)
-        assert answer.json()["translatedText"] == "Der rote Ball."
+def test_without_a_key_header_no_more_than_a_text_is_read(shared, key):
+    url = shared("pictures", keys=key[0], require_key=True)
+    large = {"image": ("a.png", RED + bytes(2_000_000))}
+    answer = httpx.post(url + ROUTE, data=BALL | {"api_key": key[1]}, files=large, timeout=30)
+    assert answer.status_code == 401 and answer.headers["www-authenticate"] == 'Bearer realm="interlinear"'
+    assert "longer than 1048576 bytes the key is needed in Authorization: Bearer" in answer.json()["detail"]
+    assert httpx.post(url + ROUTE, data=BALL, files=large, timeout=30).status_code == 401
+    bearer = {"Authorization": f"Bearer {key[1]}"}
+    answer = httpx.post(url + ROUTE, data=BALL, files=large, headers=bearer, timeout=30)
+    assert answer.json()["translatedText"] == "Der rote Ball."
+    answer = httpx.post(url + ROUTE, data=BALL | {"api_key": key[1]}, files={"image": ("a.png", RED)}, timeout=30)
+    assert answer.json()["translatedText"] == "Der rote Ball."
 
 
-def test_callers_without_a_key_hold_few_bytes(settings, serving, key):
-    changed = {"keys": key[0], "require_key": True, "body_room": 8_000_000}
-    with serving(settings.model_copy(update=changed)) as url, ExitStack() as idle:
+def test_callers_without_a_key_hold_few_bytes(shared, key):
+    url = shared(keys=key[0], require_key=True, body_room=8_000_000)
+    with ExitStack() as idle:
         for _ in range(8):
             idle.enter_context(sending(url, "/translate", 1_000_000, 900_000))
         time.sleep(0.5)

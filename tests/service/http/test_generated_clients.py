@@ -49,18 +49,8 @@ def python_client(address, tmp_path, monkeypatch):
     run(sys.executable, "-m", "venv", "generator", folder=tmp_path)
     run(tmp_path / "generator/bin/pip", "install", "--quiet", GENERATOR, folder=tmp_path, skip=True)
     command = tmp_path / "generator/bin/openapi-python-client"
-    source = ("--url", f"{address}/openapi.json")
-    run(
-        command,
-        "generate",
-        *source,
-        "--meta",
-        "none",
-        "--output-path",
-        "generated_client",
-        "--fail-on-warning",
-        folder=tmp_path,
-    )
+    options = ("--meta", "none", "--output-path", "generated_client", "--fail-on-warning")
+    run(command, "generate", "--url", f"{address}/openapi.json", *options, folder=tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     yield importlib.import_module
     for name in [name for name in sys.modules if name.startswith("generated_client")]:
@@ -70,10 +60,8 @@ def python_client(address, tmp_path, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_the_python_client(address, python_client):
-    models, client = (
-        python_client("generated_client.models"),
-        python_client("generated_client").Client(base_url=address),
-    )
+    models = python_client("generated_client.models")
+    client = python_client("generated_client").Client(base_url=address)
 
     def call(route: str, body: object = None):
         module = python_client(f"generated_client.api.{route}")

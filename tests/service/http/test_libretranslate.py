@@ -5,8 +5,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from service.settings import ServedModelConfig
-from tests.service.conftest import sentences, texts
+from tests.service.conftest import sentences, served, texts
 
 HELLO = {"q": "Hello", "source": "en", "target": "es", "format": "text"}
 SETTINGS = {
@@ -16,15 +15,12 @@ SETTINGS = {
 
 
 @pytest.fixture(scope="module")
-def spanish(settings, serving, bundles) -> Iterator[httpx.Client]:
+def spanish(serving, bundles) -> Iterator[httpx.Client]:
     """A service for English and Spanish, as LibreTranslate's tests load it, that any page may call."""
     pairs = texts([(english, german) for german, english in sentences()])  # the words do not matter here
     bundle = bundles.made("en-es", {"source": "en", "target": "es"}, pairs, learnt=4.0)
-    served = (ServedModelConfig(name="en-es", uri=str(bundle)),)
-    with (
-        serving(settings.model_copy(update={"models": served, "origins": ("*",)})) as address,
-        httpx.Client(base_url=address, timeout=30) as client,
-    ):
+    service = serving(served({"en-es": bundle}, origins=("*",)))
+    with service as address, httpx.Client(base_url=address, timeout=30) as client:
         yield client
 
 

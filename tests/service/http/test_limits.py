@@ -217,6 +217,8 @@ def test_guessing_keys_is_limited(strict):
 def test_forwarded_addresses_are_ignored_by_default(start):
     with start(rate=0.02, burst=1) as url:
         assert [asked(url, f"192.0.2.{i}", json=GOOD).status_code for i in range(2)] == [200, 429]
+        answer, _ = sync(url, POST + b"Connection: close\r\nContent-Length: 1000\r\n\r\n")
+        assert status(answer) == 429, "by its headers: the body is not read"
 
 
 def test_cors_origins_are_allowed_by_option_only(strict, client):
@@ -399,7 +401,7 @@ def test_the_uvicorn_code_that_the_service_extends_is_unchanged():
         assert f"{major}.{int(minor) + 1}" not in required[name], "what is not tested is not taken"
 
 
-def test_a_request_is_refused_by_its_headers(strict, start, keys):
+def test_a_request_is_refused_by_its_headers(strict, keys):
     """If an address has no quota left, or the key is invalid, the body is not read."""
     announced = b"Content-Length: 1000\r\n\r\n"
     for _ in range(2):
@@ -409,10 +411,6 @@ def test_a_request_is_refused_by_its_headers(strict, start, keys):
     answer, _ = sync(strict, POST + b"Authorization: Bearer wrong\r\nConnection: close\r\n" + announced)
     assert status(answer) in (401, 429)
     assert asked(strict, "192.0.2.60", headers={"Authorization": f"Bearer {keys['quick']}"}, json=GOOD).is_success
-    with start(rate=0.02, burst=1) as url:
-        assert httpx.post(f"{url}/translate", json=GOOD).status_code == 200
-        answer, _ = sync(url, POST + b"Connection: close\r\n" + announced)
-        assert status(answer) == 429
 
 
 JSON, FORM = {"Content-Type": "application/json"}, {"Content-Type": "application/x-www-form-urlencoded"}
@@ -485,12 +483,6 @@ def test_nesting_is_refused_at_any_depth(client, depth):
         assert client.post("/translate", content=body, headers={"Content-Type": "application/json"}).status_code == 400
 
 
-@pytest.mark.parametrize("coding", ["gzip", "br", "deflate", "zstd", "identity, gzip", "x"])
-def test_a_compressed_bomb_is_not_decompressed(client, coding):
-    headers = {"Content-Type": "application/json", "Content-Encoding": coding}
-    assert client.post("/translate", content=b"\x1f\x8b" * 1000, headers=headers).status_code == 415
-
-
 @pytest.mark.parametrize(
     "name",
     ["../../../etc/passwd", "/etc/passwd", "de-en/../en-de", "de-en@../1", "models:/x/1", "\x00", "C:\\", "%2e%2e"],
@@ -541,7 +533,7 @@ def test_a_record_as_json_and_as_text():
     assert "wrote" not in json.dumps(line) + text and "secret" not in json.dumps(line) + text
 
 
-@pytest.mark.parametrize("style", ["json", "text"])
+@pytest.mark.parametrize("style", ["json", pytest.param("text", marks=pytest.mark.slow)])
 def test_texts_and_keys_are_not_in_the_log_or_the_metrics(bundles, tmp_path, style, capsys):
     """Marked words are sent in every place that a client controls; then everything that the service wrote is searched
     for them."""

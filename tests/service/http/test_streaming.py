@@ -4,7 +4,6 @@ disconnects."""
 import gc
 import itertools
 import json
-import socket
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx
@@ -17,8 +16,8 @@ from seq2seq.generation_request import Request
 from seq2seq.search import SearchOptions
 from service.app import create_app
 from service.auth.key_store import KeyStore
-from tests.service.conftest import sentences
-from tests.service.engine.test_engine import MANY, until, value
+from tests.service.conftest import sent, sentences, until
+from tests.service.engine.test_engine import MANY, value
 
 EVENTS = {"Accept": "text/event-stream"}
 ASK = {"source": "de", "target": "en"}
@@ -69,8 +68,8 @@ def test_an_error_before_the_stream_is_a_plain_problem(client):
         assert answer.headers["content-type"] == "application/problem+json"
 
 
-def test_an_error_during_the_stream_is_an_event_with_the_problem(settings):
-    app = create_app(settings.model_copy(update={"slots": 1, "heartbeat_seconds": 0.01}))
+def test_an_error_during_the_stream_is_an_event_with_the_problem(one_model):
+    app = create_app(one_model.model_copy(update={"slots": 1, "heartbeat_seconds": 0.01}))
     with TestClient(app) as client:
         client.post("/translate", json=ASK | {"q": TEXT})  # lazy loading at first use then takes none of the time
         hurried = EVENTS | {"X-Request-Timeout": "0.4", "X-Request-ID": "mine"}
@@ -88,9 +87,9 @@ def test_an_error_during_the_stream_is_an_event_with_the_problem(settings):
         assert "Hund" not in problem["detail"]
 
 
-def test_a_failed_stream_is_not_counted_as_served(settings, tmp_path):
+def test_a_failed_stream_is_not_counted_as_served(one_model, tmp_path):
     key = KeyStore(tmp_path / "keys.db").add("app", quota=1000)
-    app = create_app(settings.model_copy(update={"slots": 1, "keys": tmp_path / "keys.db"}))
+    app = create_app(one_model.model_copy(update={"slots": 1, "keys": tmp_path / "keys.db"}))
     with TestClient(app) as client, ThreadPoolExecutor(1) as caller:
         asking = caller.submit(client.post, "/translate", json=ASK | {"q": MANY, "api_key": key}, headers=EVENTS)
         until(lambda: 'interlinear_waiting_texts{engine="cpu"} 0.0' not in client.get("/metrics").text)
@@ -103,34 +102,27 @@ def test_a_failed_stream_is_not_counted_as_served(settings, tmp_path):
         assert ring.left(ring.find(key)) == 1000
 
 
-def test_keep_alive_comments_are_sent_while_idle(settings, serving):
-    with serving(settings.model_copy(update={"slots": 1, "heartbeat_seconds": 0.001})) as address:
+def test_keep_alive_comments_are_sent_while_idle(one_model, serving):
+    with serving(one_model.model_copy(update={"slots": 1, "heartbeat_seconds": 0.001})) as address:
         answer = httpx.post(f"{address}/translate", json=ASK | {"q": MANY[:20]}, headers=EVENTS, timeout=30)
         assert ": alive" in answer.text
         assert read(answer.text)[-1][0] == "answer"
 
 
-def test_a_client_that_disconnects_frees_the_slots_within_a_step(settings, serving):
-    with serving(settings.model_copy(update={"slots": 1})) as address:
-        body = json.dumps(ASK | {"q": MANY}).encode()
-        host, port = address.removeprefix("http://").split(":")
-        head = "POST /translate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nAccept: text/event-stream\r\n"
-        with socket.create_connection((host, int(port))) as caller:
-            caller.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+def test_a_client_that_disconnects_frees_the_slots_within_a_step(one_model, serving):
+    with serving(one_model.model_copy(update={"slots": 1})) as address:
+        with sent(address, ASK | {"q": MANY}, "Accept: text/event-stream") as caller:
             assert b"200 OK" in caller.recv(1000)
             until(lambda: value(address, "interlinear_searching_texts") > 0)
         until(lambda: value(address, "interlinear_waiting_texts") == value(address, "interlinear_searching_texts") == 0)
         assert value(address, "interlinear_texts_total") < 100
 
 
-def test_every_client_that_disconnects_is_counted_and_cleaned_up(settings, serving, caplog):
-    with serving(settings.model_copy(update={"slots": 1})) as address:
-        host, port = address.removeprefix("http://").split(":")
-        head = "POST /translate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nAccept: text/event-stream\r\n"
+def test_every_client_that_disconnects_is_counted_and_cleaned_up(one_model, serving, caplog):
+    with serving(one_model.model_copy(update={"slots": 1})) as address:
         for i in range(8):
-            body = json.dumps(ASK | {"q": MANY[:60], "max_length": 20 + i}).encode()  # enough if none disconnects
-            with socket.create_connection((host, int(port))) as caller:
-                caller.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+            request = ASK | {"q": MANY[:60], "max_length": 20 + i}  # enough if none disconnects
+            with sent(address, request, "Accept: text/event-stream") as caller:
                 assert b"200 OK" in caller.recv(1000)
         until(lambda: value(address, "interlinear_waiting_texts") == value(address, "interlinear_searching_texts") == 0)
         until(lambda: value(address, 'interlinear_requests_total{method="POST",route="/translate",status="200"}') == 8)

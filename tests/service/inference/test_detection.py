@@ -5,9 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seq2seq.bundle import load, write_bundle
 from service.inference.detection import LanguageDetector
-from service.settings import ServedModelConfig, Settings
+from tests.service.conftest import changed, served
 
 GERMAN = "Zwei junge Männer stehen im Garten neben vielen Büschen."
 OTHERS = {
@@ -19,10 +18,10 @@ OTHERS = {
 }
 
 
-@pytest.mark.parametrize("served", [["de"], ["de", "en"], ["de", "en", "fi"]])
-def test_the_confidence_does_not_depend_on_the_number_of_served_languages(served: list[str]) -> None:
-    best, *rest = LanguageDetector(served).guesses(GERMAN)
-    assert (best.language, {guess.language for guess in rest}) == ("de", set(served) - {"de"})
+@pytest.mark.parametrize("languages", [["de"], ["de", "en"], ["de", "en", "fi"]])
+def test_the_confidence_does_not_depend_on_the_number_of_served_languages(languages: list[str]) -> None:
+    best, *rest = LanguageDetector(languages).guesses(GERMAN)
+    assert (best.language, {guess.language for guess in rest}) == ("de", set(languages) - {"de"})
     assert best.probability == LanguageDetector(["de", "ru", "ja"]).guesses(GERMAN)[0].probability > 0.9
     assert sum(guess.probability for guess in rest) < 0.1
 
@@ -52,12 +51,9 @@ def test_every_served_language_is_listed_by_descending_confidence(text: str, ser
 
 
 def test_a_service_with_one_language_is_not_certain(bundles, serving, tmp_path):
-    loaded = load(bundles.headlines)
-    card = loaded.card.model_copy(update={"task": "translation"})  # from English to shorter English
-    write_bundle(tmp_path / "shorter", loaded.model, loaded.tokenizers, card)
-    shorter = Settings(models=(ServedModelConfig(name="shorter", uri=str(tmp_path / "shorter")),), threads=1)
+    shorter = changed(bundles.headlines, tmp_path / "shorter", task="translation")  # from English to shorter English
     english = "A man is sitting in the park beside the old station."
-    with serving(shorter) as address:
+    with serving(served({"shorter": shorter})) as address:
         found = [httpx.post(f"{address}/detect", json={"q": text}).json() for text in (OTHERS["fr"], english)]
         auto = httpx.post(f"{address}/translate", json={"q": OTHERS["fr"], "source": "auto", "target": "en"})
     assert [[one["language"] for one in guesses] for guesses in found] == [["en"], ["en"]]

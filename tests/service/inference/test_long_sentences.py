@@ -15,8 +15,7 @@ from seq2seq.explain import Explanation
 from seq2seq.model.model import build
 from seq2seq.search import SearchOptions
 from seq2seq.text import TextConfig, Tokenizer
-from service.settings import ServedModelConfig
-from tests.service.conftest import SEVERAL
+from tests.service.conftest import SEVERAL, served
 from tests.service.http.test_streaming import EVENTS, read
 
 ASK = {"source": "de", "target": "en"}
@@ -27,7 +26,7 @@ MOST_TOKENS = 8
 
 
 @pytest.fixture(scope="module")
-def brief(settings, serving, bundles, tmp_path_factory) -> Iterator[httpx.Client]:
+def brief(serving, bundles, tmp_path_factory) -> Iterator[httpx.Client]:
     """A service whose model reads few tokens, one clause at a time."""
     folder = tmp_path_factory.mktemp("models") / "brief"
     shutil.copytree(bundles.de_en, folder)
@@ -35,11 +34,7 @@ def brief(settings, serving, bundles, tmp_path_factory) -> Iterator[httpx.Client
     card["limits"]["source_length"] = MOST_TOKENS
     del card["content_sha256"]  # the card is changed on purpose
     (folder / "model.json").write_text(json.dumps(card), "utf-8")
-    served = (ServedModelConfig(name="brief", uri=str(folder)),)
-    with (
-        serving(settings.model_copy(update={"models": served})) as address,
-        httpx.Client(base_url=address, timeout=30) as client,
-    ):
+    with serving(served({"brief": folder})) as address, httpx.Client(base_url=address, timeout=30) as client:
         yield client
 
 
@@ -136,7 +131,7 @@ def test_a_context_is_refused_by_a_model_without_one(client):
     assert translate(client, "Ein Hund läuft.", context="")["translatedText"] == "A dog is running."
 
 
-def test_a_model_with_a_context_reads_it_with_every_sentence(settings, serving, tmp_path: Path):
+def test_a_model_with_a_context_reads_it_with_every_sentence(serving, tmp_path: Path):
     """An untrained model of two sources: what it writes depends on the context."""
     torch.manual_seed(1)
     tokenizer = Tokenizer.train(CLAUSES + ENGLISH, TextConfig(units="bpe", vocabulary=330))
@@ -146,11 +141,7 @@ def test_a_model_with_a_context_reads_it_with_every_sentence(settings, serving, 
     languages = {"source": "de", "context": "de", "target": "en"}
     card = ModelCard(task="translation", languages=languages, model=config, search=SearchOptions())
     write_bundle(tmp_path / "m", build(config).eval(), dict.fromkeys(("source", "context", "target"), tokenizer), card)
-    served = (ServedModelConfig(name="m", uri=str(tmp_path / "m")),)
-    with (
-        serving(settings.model_copy(update={"models": served})) as address,
-        httpx.Client(base_url=address, timeout=30) as client,
-    ):
+    with serving(served({"m": tmp_path / "m"})) as address, httpx.Client(base_url=address, timeout=30) as client:
         q = f"{CLAUSES[0]}. {CLAUSES[1]}."
         scores = [translate(client, q, alternatives=1, **more)["scores"] for more in ({}, {"context": "Im Garten."})]
         assert scores[0] != scores[1]

@@ -24,7 +24,7 @@ from service.inference.markup import escape_html, read_source, unescape
 from service.inference.segmented_document import SegmentedDocument
 from service.inference.terms import RequestTerms
 from service.models import ServedModel
-from tests.service.engine.test_engine import until
+from tests.service.conftest import busy, until
 from tests.service.http.test_streaming import EVENTS, read
 
 UNTRANSLATED = "<p translate=no>Ein Hund läuft.</p><pre>\nEin  Hund</pre>"
@@ -176,9 +176,9 @@ def test_a_text_whose_unclosed_tags_are_opened_again_in_every_paragraph_is_refus
     assert (refused.json()["errors"][0]["field"], "unclosed tags" in refused.json()["detail"]) == ("q[1]", True)
 
 
-def test_many_tags_are_placed_off_the_event_loop(settings):
+def test_many_tags_are_placed_off_the_event_loop(one_model):
     """Around one sentence, so that it needs no explanation."""
-    app = create_app(settings)
+    app = create_app(one_model)
     with TestClient(app):
         engine = app.state.service.engine
         model = app.state.service.models.translation_path("de", "en", None).first
@@ -211,11 +211,11 @@ def test_the_text_of_an_image_may_be_html(client):
     assert (refused.status_code, refused.json()["errors"][0]["field"]) == (400, "q")
 
 
-def test_html_is_decoded_off_the_event_loop_and_lines_are_counted_before_detection(settings):
+def test_html_is_decoded_off_the_event_loop_and_lines_are_counted_before_detection(one_model):
     """While both threads are busy a long text waits; then references that decode to line ends are too many lines."""
-    app = create_app(settings)
+    app = create_app(one_model)
     with TestClient(app) as client:
-        preparation, goes_on = app.state.service.engine.preparation, threading.Event()
+        preparation = app.state.service.engine.preparation
         detected: list[str] = []
         guesses = app.state.service.detector.guesses
 
@@ -223,18 +223,13 @@ def test_html_is_decoded_off_the_event_loop_and_lines_are_counted_before_detecti
             detected.append(text)
             return guesses(text)
 
-        with ThreadPoolExecutor(2) as callers, pytest.MonkeyPatch.context() as patch:
+        with ThreadPoolExecutor(1) as caller, pytest.MonkeyPatch.context() as patch:
             patch.setattr(app.state.service.detector, "guesses", listen)
-            held = callers.submit(
-                lambda: asyncio.run(preparation.map("me", lambda _: goes_on.wait(), [1] * 4, lambda _: 10**6))
-            )
-            until(lambda: preparation.waiting == 2)
             many = ASK | {"source": "auto", "q": ["a&#10;" * 800] * 100}
-            asking = callers.submit(client.post, "/translate", json=many)
-            until(lambda: preparation.waiting > 2)
-            assert not asking.done()
-            goes_on.set()
-            assert held.result() == [True] * 4
+            with busy(preparation):
+                asking = caller.submit(client.post, "/translate", json=many)
+                until(lambda: preparation.waiting > 2)
+                assert not asking.done()
             refused = asking.result()
         assert (refused.status_code, "more than 1000 sentences" in refused.json()["detail"]) == (400, True)
         assert not detected

@@ -21,8 +21,8 @@ from service.inference import pivoting as pivoting_module
 from service.inference.pivoting import PIVOT_OUTPUTS, Sentence, search
 from service.inference.segmented_text import PivotStep
 from service.problems import Problem
-from service.settings import ServedModelConfig, Settings
-from tests.service.conftest import DOES, WHERE, WHO, Bundles, capital, sentences, texts
+from service.settings import Settings
+from tests.service.conftest import DOES, WHERE, WHO, Bundles, capital, sentences, served, texts
 from tests.service.http.test_streaming import EVENTS, read
 
 ASK = {"source": "de", "target": "fr"}
@@ -49,10 +49,8 @@ def en_fr(bundles: Bundles) -> Path:
 
 
 @pytest.fixture(scope="module")
-def pivoting(settings: Settings, bundles: Bundles) -> Settings:
-    served = {"de-en": bundles.de_en, "en-fr": en_fr(bundles)}
-    models = tuple(ServedModelConfig(name=name, uri=str(folder)) for name, folder in served.items())
-    return settings.model_copy(update={"models": models})
+def pivoting(bundles: Bundles) -> Settings:
+    return served({"de-en": bundles.de_en, "en-fr": en_fr(bundles)})
 
 
 @pytest.fixture(scope="module")

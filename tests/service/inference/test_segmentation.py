@@ -15,7 +15,7 @@ from seq2seq.text.sentences import min_sentences, split_sentences_by_line
 from service.app import create_app
 from service.inference.merging import best_combinations
 from service.problems import Problem
-from tests.service.test_swaps import until
+from tests.service.conftest import busy, until
 
 ASK = {"source": "de", "target": "en"}
 DOG, CAT = ("Ein Hund läuft im Park.", "A dog is running in the park."), ("Eine Katze schläft.", "A cat is sleeping.")
@@ -94,8 +94,8 @@ def test_a_headline_is_of_the_complete_text(client):
     assert answer["summaries"].count(".") == 0
 
 
-def test_the_number_of_sentences_in_a_request_is_bounded(settings):
-    with TestClient(create_app(settings.model_copy(update={"sentences": 5, "explained": 2}))) as client:
+def test_the_number_of_sentences_in_a_request_is_bounded(one_model):
+    with TestClient(create_app(one_model.model_copy(update={"sentences": 5, "explained": 2}))) as client:
         assert client.post("/translate", json=ASK | {"q": "Gut. " * 5}).status_code == 200
         many = client.post("/translate", json=ASK | {"q": ["Gut. Gut. Gut."] * 2})
         assert (many.status_code, "more than 5 sentences" in many.json()["detail"]) == (400, True)
@@ -110,51 +110,32 @@ def test_every_non_blank_line_is_at_least_one_sentence(text):
     assert min_sentences(text, 2) == min(2, min_sentences(text, 1000))
 
 
-def test_lines_are_counted_before_detection_and_splitting(settings):
+def test_lines_are_counted_before_detection_and_splitting(one_model):
     """A request over the limit is refused while all preparation threads are busy."""
-    app = create_app(settings)
-    with TestClient(app) as client:
-        many = ["a\n" * 2400] * 100
-        busy, goes_on = [], threading.Event()
-        preparation = app.state.service.engine.preparation
-        waiting = threading.Thread(
-            target=lambda: busy.append(
-                asyncio.run(preparation.map("somebody", lambda _: goes_on.wait(), [1] * 4, lambda _: 10**6))
-            )
-        )
-        waiting.start()
+    app = create_app(one_model)
+    with TestClient(app) as client, busy(app.state.service.engine.preparation):
         for source in ("de", "auto"):
-            refused = client.post("/translate", json=ASK | {"q": many, "source": source})
+            refused = client.post("/translate", json=ASK | {"q": ["a\n" * 2400] * 100, "source": source})
             assert (refused.status_code, "more than 1000 sentences" in refused.json()["detail"]) == (400, True)
-        assert not busy
-        goes_on.set()
-        waiting.join(30)
-        assert busy == [[True] * 4]
 
 
-def test_a_glossary_counts_once_in_a_request(settings):
+def test_a_glossary_counts_once_in_a_request(one_model):
     """Of many short texts, those that wait for a thread wait together, however long the glossary is."""
-    app = create_app(settings)
-    with TestClient(app) as client, ThreadPoolExecutor(2) as callers:
-        preparation, goes_on = app.state.service.engine.preparation, threading.Event()
-        held = callers.submit(
-            lambda: asyncio.run(preparation.map("somebody", lambda _: goes_on.wait(), [1] * 4, lambda _: 10**6))
-        )
-        until(lambda: preparation.waiting == 2)
+    app = create_app(one_model)
+    with TestClient(app) as client, ThreadPoolExecutor(1) as caller:
+        preparation = app.state.service.engine.preparation
         glossary = [{"source": f"Wort {i}", "target": f"word {i}"} for i in range(500)]
         texts = [f"Ein Hund läuft {i}." for i in range(100)]
-        asking = callers.submit(client.post, "/translate", json=ASK | {"q": texts, "glossary": glossary})
-        try:
+        with busy(preparation):
+            asking = caller.submit(client.post, "/translate", json=ASK | {"q": texts, "glossary": glossary})
             until(lambda: preparation.waiting > 2)
             assert preparation.waiting == 4, "a part with the glossary, and one without"
-        finally:
-            goes_on.set()
-        assert asking.result().status_code == 200 and held.result() == [True] * 4
+        assert asking.result().status_code == 200
 
 
-def test_texts_are_prepared_in_turns_and_unprepared_ones_are_503_at_shutdown(settings):
+def test_texts_are_prepared_in_turns_and_unprepared_ones_are_503_at_shutdown(one_model):
     """One caller has a hundred queued parts, another one part, which is next; then the service is stopped."""
-    app = create_app(settings)
+    app = create_app(one_model)
     preparation = app.state.service.engine.preparation
     goes_on, begun, order = threading.Event(), threading.Semaphore(0), []
 

@@ -1,10 +1,12 @@
 """The playground at the width of a desktop and of a phone."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from service.auth.key_store import KeyStore
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -41,3 +43,11 @@ def opened(browser: "Browser", request: pytest.FixtureRequest) -> Iterator["Open
 @pytest.fixture
 def page(opened: "Open", address: str) -> "Page":
     return opened(address)
+
+
+@pytest.fixture(scope="session")
+def guarded(shared: Callable[..., str], tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    """The address of a service that requires keys, and a key."""
+    store = str(tmp_path_factory.mktemp("keys") / "keys.db")
+    key = KeyStore(store).add("reader")
+    return shared(keys=store, require_key=True), key

@@ -13,6 +13,7 @@ NEEDS_CHROMIUM = [
     pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine (apt-get install chromium)"),
 ]
 
+THEMES = ["light", pytest.param("dark", marks=pytest.mark.slow)]
 DOG, DOG_EN = "Ein Hund läuft.", "A dog is running."
 
 Open = Callable[[str], Page]

@@ -25,19 +25,19 @@ def operation(page: Page, method: str, path: str) -> Locator:
     return part
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "command"),
-    [
-        ("GET", "/models", "curl {address}/models"),
-        ("DELETE", "/files/{file_id}", "curl -X DELETE {address}/files/{{file_id}}"),
-        ("POST", "/detect", "curl {address}/detect -H 'Content-Type: application/json' -d '{{"),
-        ("POST", "/translate_file", "curl {address}/translate_file -F source=de -F target=en -F file=@report.docx"),
-    ],
-)
-def test_commands_have_the_method_and_the_body_of_the_operation(documented, address, method, path, command):
-    text = operation(documented, method, path).locator("pre").text_content()
-    assert text.startswith(command.format(address=address))
-    assert "{}" not in text
+COMMANDS = {
+    ("GET", "/models"): "curl {address}/models",
+    ("DELETE", "/files/{file_id}"): "curl -X DELETE {address}/files/{{file_id}}",
+    ("POST", "/detect"): "curl {address}/detect -H 'Content-Type: application/json' -d '{{",
+    ("POST", "/translate_file"): "curl {address}/translate_file -F source=de -F target=en -F file=@report.docx",
+}
+
+
+def test_commands_have_the_method_and_the_body_of_the_operation(documented, address):
+    for (method, path), command in COMMANDS.items():
+        text = operation(documented, method, path).locator("pre").text_content()
+        assert text.startswith(command.format(address=address))
+        assert "{}" not in text
 
 
 def test_the_fields_of_forms_and_of_every_response_are_shown(documented):
@@ -50,9 +50,7 @@ def test_the_fields_of_forms_and_of_every_response_are_shown(documented):
     made = operation(documented, "POST", "/glossaries")
     expect(made.locator("h3", has_text="Response")).to_have_text(["Response"])
     expect(made.locator("td code", has_text=re.compile("^glossary_id$"))).to_be_visible()
-
-
-def test_parameters_of_paths_are_not_among_the_headers(documented):
+    # Parameters of paths are not among the headers.
     expect(operation(documented, "GET", "/files/{file_id}").locator("h3")).to_have_text(
         ["Response", re.compile("^Errors")]
     )

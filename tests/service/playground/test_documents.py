@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from service.auth.key_store import KeyStore
 from tests.service.playground.pages import DOG, DOG_EN, NEEDS_CHROMIUM, serious_problems, translated
 
 pytestmark = NEEDS_CHROMIUM
@@ -169,24 +168,19 @@ def test_a_file_that_has_changed_since_it_was_chosen_must_be_chosen_again(docume
     expect(page.get_by_role("button", name="Download")).to_be_visible()
 
 
-def test_a_key_is_sent_with_the_document(settings, opened, serving, tmp_path):
-    keys = KeyStore(tmp_path / "keys.db")
-    key = keys.add("reader")
-    guarded = {"models": settings.models[:1], "keys": keys.path, "require_key": True}
-    with serving(settings.model_copy(update=guarded)) as address:
-        page = opened(address)
-        page.get_by_role("tab", name="Document").click()
-        choose(page, "report.md", REPORT)
-        page.get_by_role("button", name="Translate").click()
-        expect(page.locator("#problem")).to_contain_text("key")
-        page.get_by_label("API key").fill(key)
-        page.get_by_label("API key").press("Enter")
-        page.get_by_role("button", name="Translate").click()
-        expect(page.get_by_role("button", name="Download")).to_be_visible()
-        assert downloaded(page)[0] == "report.en.md"
+def test_a_key_is_sent_with_the_document(guarded, opened):
+    address, key = guarded
+    page = opened(address)
+    page.get_by_role("tab", name="Document").click()
+    choose(page, "report.md", REPORT)
+    page.get_by_role("button", name="Translate").click()
+    expect(page.locator("#problem")).to_contain_text("key")
+    page.get_by_label("API key").fill(key)
+    page.get_by_label("API key").press("Enter")
+    page.get_by_role("button", name="Translate").click()
+    expect(page.get_by_role("button", name="Download")).to_be_visible()
+    assert downloaded(page)[0] == "report.en.md"
 
 
-def test_a_service_without_documents_has_no_such_tab(settings, opened, serving):
-    several = {"models": settings.models[:3], "files": False}
-    with serving(settings.model_copy(update=several)) as address:
-        expect(opened(address).get_by_role("tab")).to_have_text(["Text", "Summary"])
+def test_a_service_without_documents_has_no_such_tab(opened, shared):
+    expect(opened(shared("de-en", "headlines", files=False)).get_by_role("tab")).to_have_text(["Text", "Summary"])

@@ -6,9 +6,8 @@ import httpx
 import pytest
 from playwright.sync_api import Page, expect
 
-from seq2seq.bundle import load, write_bundle
 from service.auth.key_store import KeyStore
-from service.settings import ServedModelConfig
+from tests.service.conftest import changed, served
 from tests.service.playground.pages import DOG, DOG_EN, NEEDS_CHROMIUM, translated
 
 pytestmark = NEEDS_CHROMIUM
@@ -60,13 +59,9 @@ def test_an_entry_changes_the_translation_and_stays_with_its_languages(page):
     assert page.evaluate("localStorage.getItem('terms')") is None
 
 
-def test_entries_made_before_the_language_is_known_belong_to_it(settings, bundles, opened, serving, tmp_path):
-    other = load(bundles.de_en)
-    card = other.card.model_copy(update={"languages": {"source": "nl", "target": "en"}})
-    write_bundle(tmp_path / "nl-en", other.model, other.tokenizers, card)
-    places = {"de-en": bundles.de_en, "nl-en": tmp_path / "nl-en"}
-    models = tuple(ServedModelConfig(name=name, uri=str(place)) for name, place in places.items())
-    with serving(settings.model_copy(update={"models": models})) as address:
+def test_entries_made_before_the_language_is_known_belong_to_it(bundles, opened, serving, tmp_path):
+    dutch = changed(bundles.de_en, tmp_path / "nl-en", languages={"source": "nl", "target": "en"})
+    with serving(served({"de-en": bundles.de_en, "nl-en": dutch})) as address:
         page = opened(address)
         page.locator("#glossary-button").click()
         expect(page.locator("#glossary-pair")).to_have_text("the text to English")
@@ -143,13 +138,12 @@ def test_a_selected_word_stays_as_it_is_by_keyboard_alone(page):
     expect(page.locator("#translation")).to_contain_text("läuft")
 
 
-@pytest.fixture
-def guarded(settings, serving, tmp_path):
-    """A service with keys, the address and a key."""
-    keys = KeyStore(tmp_path / "keys.db")
-    key = keys.add("reader")
-    with serving(settings.model_copy(update={"models": settings.models[:1], "keys": keys.path})) as address:
-        yield address, key
+@pytest.fixture(scope="module")
+def guarded(shared, tmp_path_factory):
+    """The address of a service with keys, and a key."""
+    store = str(tmp_path_factory.mktemp("keys") / "keys.db")
+    key = KeyStore(store).add("reader")
+    return shared(keys=store), key
 
 
 @pytest.fixture
@@ -160,7 +154,9 @@ def animals(guarded):
     made = {"name": "Animals", "source_lang": "de", "target_lang": "en", "entries": "Hund\thound"}
     answer = httpx.post(f"{address}/glossaries", json=made, headers=headers)
     assert answer.status_code == 201
-    return f"{address}/glossaries/{answer.json()['glossary_id']}", headers
+    url = f"{address}/glossaries/{answer.json()['glossary_id']}"
+    yield url, headers
+    httpx.delete(url, headers=headers)
 
 
 def enter(page: Page, key: str) -> None:

@@ -7,12 +7,10 @@ import pytest
 from playwright.sync_api import expect
 
 from service.settings import ServedModelConfig
+from tests.service.conftest import ALIAS, until
 from tests.service.playground.pages import DOG, DOG_EN, NEEDS_CHROMIUM, translated
-from tests.service.test_swaps import ALIAS, made, registered, until
 
 pytestmark = NEEDS_CHROMIUM
-
-__all__ = ["made", "registered"]  # fixtures
 
 
 def promote(registered, address: str, version: int) -> None:
@@ -30,7 +28,7 @@ def test_a_page_goes_on_with_the_version_that_replaced_its_own(registered, servi
         expect(page.locator("#answered-by")).to_have_attribute("title", "mt@2")
 
 
-@pytest.mark.parametrize("chosen", ["#model", "#compare"])
+@pytest.mark.parametrize("chosen", ["#model", pytest.param("#compare", marks=pytest.mark.slow)])
 def test_a_model_that_is_chosen_stays_chosen_in_its_next_version(registered, serving, opened, bundles, chosen):
     models = (ServedModelConfig(name="mt", uri=ALIAS), ServedModelConfig(name="de-en", uri=str(bundles.de_en)))
     with serving(registered.settings(models=models)) as address:

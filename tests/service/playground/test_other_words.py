@@ -5,8 +5,7 @@ import re
 import httpx
 from playwright.sync_api import Locator, Page, Route, expect
 
-from seq2seq.bundle import load, write_bundle
-from service.settings import ServedModelConfig
+from tests.service.conftest import changed, served
 from tests.service.playground.pages import NEEDS_CHROMIUM, serious_problems, translated
 
 pytestmark = NEEDS_CHROMIUM
@@ -149,10 +148,8 @@ def test_an_alternative_replaces_the_sentence_that_is_being_rewritten(page):
     assert page.evaluate("navigator.clipboard.readText()") == text
 
 
-def test_the_other_models_answer_is_not_replaced_by_a_rewritten_one(settings, bundles, opened, serving):
-    places = {"one": bundles.de_en, "other": bundles.de_en}
-    models = tuple(ServedModelConfig(name=name, uri=str(place)) for name, place in places.items())
-    with serving(settings.model_copy(update={"models": models})) as address:
+def test_the_other_models_answer_is_not_replaced_by_a_rewritten_one(bundles, opened, serving):
+    with serving(served({"one": bundles.de_en, "other": bundles.de_en})) as address:
         page = opened(address)
         page.locator("#compare").select_option(index=1)
         translated(page, CAT, CAT_EN)
@@ -165,13 +162,9 @@ def test_the_other_models_answer_is_not_replaced_by_a_rewritten_one(settings, bu
         expect(page.locator("#translation, #other")).to_have_text([CAT_EN, CAT_EN])
 
 
-def test_a_language_that_two_models_reach_can_be_chosen(settings, bundles, opened, serving, tmp_path):
-    back = load(bundles.en_de)
-    card = back.card.model_copy(update={"languages": {"source": "en", "target": "fr"}})
-    write_bundle(tmp_path / "en-fr", back.model, back.tokenizers, card)
-    places = {"de-en": bundles.de_en, "en-fr": tmp_path / "en-fr"}
-    models = tuple(ServedModelConfig(name=name, uri=str(place)) for name, place in places.items())
-    with serving(settings.model_copy(update={"models": models})) as address:
+def test_a_language_that_two_models_reach_can_be_chosen(bundles, opened, serving, tmp_path):
+    french = changed(bundles.en_de, tmp_path / "en-fr", languages={"source": "en", "target": "fr"})
+    with serving(served({"de-en": bundles.de_en, "en-fr": french})) as address:
         page = opened(address)
         page.locator("#source").select_option("de")
         page.locator("#target").select_option("fr")

@@ -9,12 +9,12 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
-from seq2seq.bundle import load, write_bundle
 from seq2seq.search import SearchOptions
 from service.auth.key_store import KeyStore
-from service.settings import ServedModelConfig
+from service.settings import ServedModelConfig, Settings
 from tests.service.balls import picture
-from tests.service.playground.pages import NEEDS_CHROMIUM
+from tests.service.conftest import changed, served
+from tests.service.playground.pages import NEEDS_CHROMIUM, THEMES
 
 pytestmark = NEEDS_CHROMIUM
 
@@ -96,9 +96,12 @@ def test_an_error_is_a_message_and_the_last_answer_stays(page):
     expect(page.locator("#translation")).to_have_text("A dog is running.")
     expect(page.locator("#translation")).to_have_class("old")
     expect(page.locator("#stale")).to_have_text("This is the answer to an earlier text:")
+    expect(page.locator("#copy")).to_be_disabled()
+    expect(page.locator("#time")).to_be_empty()
     assert page.locator("#translation").evaluate("node => node.inert")
     page.locator("#text").fill("Eine Frau sitzt.")
     expect(page.locator("#problem")).to_be_hidden()
+    expect(page.locator("#copy")).to_be_enabled()
 
 
 def test_script_in_a_text_is_not_executed(page):
@@ -272,13 +275,10 @@ def test_the_probability_of_every_word_is_text(page, address):
     assert [float(doubt) for doubt in doubts] == pytest.approx([1 - c for c in explanation["confidence"]], abs=1e-3)
 
 
-def test_a_doubtful_word_is_underlined_and_says_why(settings, bundles, serving, browser, tmp_path):
+def test_a_doubtful_word_is_underlined_and_says_why(bundles, serving, browser, tmp_path):
     """A model that stops too early leaves words out, in the second of two sentences too."""
-    model = load(bundles.de_en)
-    brief = model.card.model_copy(update={"search": SearchOptions(max_length=1)})
-    write_bundle(tmp_path / "brief", model.model, model.tokenizers, brief)
-    one = (ServedModelConfig(name="brief", uri=str(tmp_path / "brief")),)
-    with serving(settings.model_copy(update={"models": one})) as address, browser.new_context() as context:
+    brief = changed(bundles.de_en, tmp_path / "brief", search=SearchOptions(max_length=1))
+    with serving(served({"brief": brief})) as address, browser.new_context() as context:
         page = context.new_page()
         page.goto(address)
         page.locator("#text").fill("Ein Hund läuft im Park.\nEine Katze schläft im Garten.")
@@ -299,13 +299,10 @@ def test_a_doubtful_word_is_underlined_and_says_why(settings, bundles, serving, 
         assert Axe().run(page).violations_count == 0
 
 
-def test_the_words_of_the_answer_say_why_they_are_doubtful(settings, bundles, serving, browser, tmp_path):
+def test_the_words_of_the_answer_say_why_they_are_doubtful(bundles, serving, browser, tmp_path):
     """A model that must go on after the end of its sentence writes words that it finds improbable."""
-    model = load(bundles.de_en)
-    wordy = model.card.model_copy(update={"search": SearchOptions(min_length=12)})
-    write_bundle(tmp_path / "wordy", model.model, model.tokenizers, wordy)
-    one = (ServedModelConfig(name="wordy", uri=str(tmp_path / "wordy")),)
-    with serving(settings.model_copy(update={"models": one})) as address, browser.new_context() as context:
+    wordy = changed(bundles.de_en, tmp_path / "wordy", search=SearchOptions(min_length=12))
+    with serving(served({"wordy": wordy})) as address, browser.new_context() as context:
         page = context.new_page()
         page.goto(address)
         request = {"q": "Ein Hund läuft im Park.", "source": "de", "target": "en", "explain": True}
@@ -322,9 +319,9 @@ def test_the_words_of_the_answer_say_why_they_are_doubtful(settings, bundles, se
         assert Axe().run(page).violations_count == 0
 
 
-def test_links_of_both_directions_are_shown_first_and_others_can_be_selected(settings, bundles, serving, browser):
-    both = (ServedModelConfig(name="de-en", uri=str(bundles.de_en), reverse=str(bundles.en_de)),)
-    with serving(settings.model_copy(update={"models": both})) as address, browser.new_context() as context:
+def test_links_of_both_directions_are_shown_first_and_others_can_be_selected(bundles, serving, browser):
+    both = ServedModelConfig(name="de-en", uri=str(bundles.de_en), reverse=str(bundles.en_de))
+    with serving(Settings(models=(both,), threads=1)) as address, browser.new_context() as context:
         page = context.new_page()
         page.goto(address)
         type_in(page, "Im Garten schläft eine Katze.")
@@ -353,13 +350,10 @@ def test_links_of_both_directions_are_shown_first_and_others_can_be_selected(set
         assert Axe().run(page).violations_count == 0
 
 
-def test_two_models_answer_side_by_side_and_either_can_be_inspected(settings, bundles, serving, browser, tmp_path):
-    first = load(bundles.de_en)
-    brief = first.card.model_copy(update={"search": SearchOptions(max_length=2)})
-    write_bundle(tmp_path / "brief", first.model, first.tokenizers, brief)
-    places = {"one": bundles.de_en, "other": tmp_path / "brief", "headlines": bundles.headlines}
-    several = tuple(ServedModelConfig(name=name, uri=str(place)) for name, place in places.items())
-    with serving(settings.model_copy(update={"models": several})) as address, browser.new_context() as context:
+def test_two_models_answer_side_by_side_and_either_can_be_inspected(bundles, serving, browser, tmp_path):
+    brief = changed(bundles.de_en, tmp_path / "brief", search=SearchOptions(max_length=2))
+    several = served({"one": bundles.de_en, "other": brief, "headlines": bundles.headlines})
+    with serving(several) as address, browser.new_context() as context:
         page = context.new_page()
         page.goto(address)
         expect(page.locator("#compare option")).to_have_count(3)
@@ -387,7 +381,7 @@ def test_two_models_answer_side_by_side_and_either_can_be_inspected(settings, bu
         assert page.evaluate("document.documentElement.scrollWidth") <= 390, "nothing sticks out"
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("theme", THEMES)
 def test_axe_finds_no_serious_problem_on_any_tab(page, theme):
     page.emulate_media(color_scheme=theme)
     given = {
@@ -425,11 +419,11 @@ def test_a_long_text_is_truncated_and_the_page_says_so(page):
     expect(page.locator("#note")).to_be_hidden()
 
 
-def test_a_key_is_asked_for_kept_in_the_tab_and_refused_with_a_message(settings, serving, browser, tmp_path):
+def test_a_key_is_asked_for_kept_in_the_tab_and_refused_with_a_message(one_model, serving, browser, tmp_path):
     keys = KeyStore(tmp_path / "keys.db")
     good = keys.add("reader")
-    guarded = {"models": settings.models[:1], "keys": keys.path, "require_key": True}
-    with serving(settings.model_copy(update=guarded)) as address, browser.new_context() as context:
+    guarded = one_model.model_copy(update={"keys": keys.path, "require_key": True})
+    with serving(guarded) as address, browser.new_context() as context:
         page = context.new_page()
         refused = []
         page.on("response", lambda answer: refused.append(answer.status) if answer.status >= 400 else None)
@@ -466,16 +460,13 @@ def test_a_key_is_asked_for_kept_in_the_tab_and_refused_with_a_message(settings,
         assert page.evaluate("document.documentElement.scrollWidth") <= 390, "nothing sticks out"
 
 
-def test_without_translation_models_the_page_summarizes(settings, bundles, serving, browser):
-    places = (ServedModelConfig(name="headlines", uri=str(bundles.headlines)),)
-    with serving(settings.model_copy(update={"models": places})) as address:
-        page = browser.new_page()
-        page.goto(address)
+def test_without_translation_models_the_page_summarizes(browser, shared):
+    with browser.new_page() as page:
+        page.goto(shared("headlines"))
         expect(page.locator("#status")).to_have_text("ready · 1 model")
         expect(page.locator("#tasks button")).to_have_count(0)
         type_in(page, "A dog is running in the park.")
         expect(page.locator("#translation")).to_have_text("Dog runs")
-        page.close()
 
 
 def test_long_text_wraps_as_pairs_of_lines_on_a_phone(page):
@@ -489,38 +480,7 @@ def test_long_text_wraps_as_pairs_of_lines_on_a_phone(page):
         assert system.bounding_box()["width"] <= width
 
 
-def test_the_api_page_is_generated_from_openapi(page, address):
-    page.goto(f"{address}/docs")
-    expect(page.locator("details code").filter(has_text=re.compile("^/translate$"))).to_have_count(1)
-    expect(page.locator("#api")).to_contain_text("length_penalty")
-    expect(page.locator("#api")).to_contain_text("curl http://127.0.0.1")
-
-
-@pytest.fixture
-def phone(browser: Browser, address: str) -> Iterator[Page]:
-    """The playground on a phone of 390 pixels, with touch instead of a mouse."""
-    context = browser.new_context(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
-    page = context.new_page()
-    page.goto(address)
-    expect(page.locator("#status")).to_have_text("ready · 5 models")
-    yield page
-    context.close()
-
-
-def test_a_tap_highlights_a_word_and_a_cell_until_the_next(phone):
-    phone.locator("#text").fill("Ein Hund läuft.")
-    expect(phone.locator("#translation")).to_have_text("A dog is running.")
-    word = phone.locator(".row.target .word:not([aria-label*='no weight'])").first
-    word.tap()
-    expect(word).to_have_class(re.compile("highlighted"))
-    assert phone.locator(".row.source .word.highlighted").count() >= 1
-    phone.locator("#lines h2").tap()
-    expect(phone.locator(".word.highlighted")).to_have_count(0)
-    phone.locator("#heat tbody tr").nth(1).locator("td").nth(1).tap()
-    expect(phone.locator("#readout")).to_have_text(re.compile(r"dog ← Hund  \d\.\d\d"))
-
-
-@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("width", [1280, pytest.param(390, marks=pytest.mark.slow)])
 def test_a_text_too_long_to_explain_is_translated(page, width):
     page.set_viewport_size({"width": width, "height": 900})
     page.locator("#text").fill("Ein Hund läuft. " * 40)
@@ -530,20 +490,3 @@ def test_a_text_too_long_to_explain_is_translated(page, width):
     expect(page.locator("#explanation")).to_be_hidden()
     page.locator("#text").fill("Ein Hund läuft.")
     expect(page.locator("#explanation")).to_be_visible()
-
-
-def test_after_an_error_old_output_cannot_be_copied_and_the_footer_is_right(page):
-    type_in(page, "Ein Hund läuft.")
-    expect(page.locator("#copy")).to_be_enabled()
-    page.locator("#text").fill("Hund " * 2000)
-    expect(page.locator("#problem")).to_contain_text("The text must not be longer than")
-    expect(page.locator("#copy")).to_be_disabled()
-    expect(page.locator("#time")).to_be_empty()
-    page.route("**/translate", lambda route: route.abort())
-    page.locator("#text").fill("Eine Frau sitzt.")
-    expect(page.locator("#problem")).to_contain_text("The service cannot be reached.")
-    expect(page.locator("#status")).to_have_text("the service is not answering")
-    page.unroute("**/translate")
-    expect(page.locator("#translation")).to_have_text("A woman is sitting.")
-    expect(page.locator("#status")).to_have_text("ready · 5 models")
-    expect(page.locator("#copy")).to_be_enabled()

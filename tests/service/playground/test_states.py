@@ -12,9 +12,8 @@ from playwright.sync_api import expect
 from seq2seq.bundle import load, write_bundle
 from seq2seq.search import SearchOptions
 from seq2seq.text import END
-from service.settings import ServedModelConfig
-from tests.service.conftest import sentences
-from tests.service.playground.pages import DOG, DOG_EN, NEEDS_CHROMIUM, on_phone, point, translated
+from tests.service.conftest import changed, sentences, served
+from tests.service.playground.pages import DOG, DOG_EN, NEEDS_CHROMIUM, THEMES, on_phone, point, translated
 
 pytestmark = NEEDS_CHROMIUM
 
@@ -44,6 +43,12 @@ def test_words_of_the_translation_are_highlighted(page):
     page.keyboard.press("Escape")
     expect(page.locator(".answer-word.highlighted, .word.highlighted")).to_have_count(0)
     expect(page.locator("#word-weights")).to_be_empty()
+    point(page, page.locator(".row.target .word").nth(index))
+    expect(page.locator(".row.target .word").nth(index)).to_have_class(re.compile("highlighted"))
+    point(page, page.locator("#lines h2"))
+    expect(page.locator(".word.highlighted")).to_have_count(0)
+    point(page, page.locator("#heat tbody tr").nth(1).locator("td").nth(1))
+    expect(page.locator("#readout")).to_have_text(re.compile(r"dog ← Hund  \d\.\d\d"))
 
 
 def test_offsets_are_right_after_characters_of_two_code_units(page):
@@ -55,7 +60,7 @@ def test_offsets_are_right_after_characters_of_two_code_units(page):
     assert page.locator("#translation").text_content() == " ".join(written).replace(" .", ".")
 
 
-@pytest.mark.parametrize("separator", ["\u2028", "\u2029"], ids=ascii)
+@pytest.mark.parametrize("separator", ["\u2028", pytest.param("\u2029", marks=pytest.mark.slow)], ids=ascii)
 def test_a_text_with_separators_of_unicode_is_translated(page, separator):
     translated(page, f"Ein Hund läuft.{separator}Eine Frau sitzt.", "A dog is running. A woman is sitting.")
 
@@ -104,30 +109,29 @@ def test_the_heatmap_has_a_legend_and_fills_its_card(page):
     assert table > 0.8 * card
 
 
-def test_english_input_of_a_german_model_is_reported_before_translation(settings, opened, serving):
-    with serving(settings.model_copy(update={"models": settings.models[:1]})) as address:
-        page = opened(address)
-        asked = []
-        page.on("request", lambda request: asked.append(request.url) if "/translate" in request.url else None)
-        page.locator("#text").fill("The old man is reading a newspaper in the park.")
-        expect(page.locator("#doubt p")).to_have_text("This looks like English. Texts in German are translated here.")
-        expect(page.locator("#translation")).to_be_empty()
-        expect(page.locator("#detected")).to_be_empty()
-        expect(page.locator("#copy")).to_be_disabled()
-        page.locator("#text").fill("مرحبا بالعالم، كيف حالك اليوم؟")
-        expect(page.locator("#doubt p")).to_contain_text("This looks like Arabic.")
-        page.locator("#text").fill("🙂🙂")
-        expect(page.locator("#doubt p")).to_have_text("There is no word in this text.")
-        assert asked == []
-        page.get_by_role("button", name="Translate it as German").click()
-        expect(page.locator("#translation")).not_to_be_empty()
-        expect(page.locator("#doubt")).to_be_hidden()
-        expect(page.locator("#source")).to_have_value("de")
-        page.locator("#source").select_option("auto")
-        translated(page, "Ein Hund läuft im Park und ein Kind spielt.", re.compile("^A dog"))
-        expect(page.locator("#detected")).to_have_text("German")
-        page.locator("#text").fill("Hund")
-        expect(page.locator("#detected")).to_have_text("German, not certain")
+def test_english_input_of_a_german_model_is_reported_before_translation(opened, shared):
+    page = opened(shared())
+    asked = []
+    page.on("request", lambda request: asked.append(request.url) if "/translate" in request.url else None)
+    page.locator("#text").fill("The old man is reading a newspaper in the park.")
+    expect(page.locator("#doubt p")).to_have_text("This looks like English. Texts in German are translated here.")
+    expect(page.locator("#translation")).to_be_empty()
+    expect(page.locator("#detected")).to_be_empty()
+    expect(page.locator("#copy")).to_be_disabled()
+    page.locator("#text").fill("مرحبا بالعالم، كيف حالك اليوم؟")
+    expect(page.locator("#doubt p")).to_contain_text("This looks like Arabic.")
+    page.locator("#text").fill("🙂🙂")
+    expect(page.locator("#doubt p")).to_have_text("There is no word in this text.")
+    assert asked == []
+    page.get_by_role("button", name="Translate it as German").click()
+    expect(page.locator("#translation")).not_to_be_empty()
+    expect(page.locator("#doubt")).to_be_hidden()
+    expect(page.locator("#source")).to_have_value("de")
+    page.locator("#source").select_option("auto")
+    translated(page, "Ein Hund läuft im Park und ein Kind spielt.", re.compile("^A dog"))
+    expect(page.locator("#detected")).to_have_text("German")
+    page.locator("#text").fill("Hund")
+    expect(page.locator("#detected")).to_have_text("German, not certain")
 
 
 def test_the_empty_page_offers_example_texts_of_the_model(page, bundles, address):
@@ -148,14 +152,13 @@ def test_the_empty_page_offers_example_texts_of_the_model(page, bundles, address
     expect(page.locator("#edited")).to_be_visible()
 
 
-def test_a_bundle_without_examples_offers_words_of_its_vocabulary(settings, opened, bundles, serving):
+def test_a_bundle_without_examples_offers_words_of_its_vocabulary(opened, bundles, shared):
     assert load(bundles.en_de).card.examples == []
-    with serving(settings.model_copy(update={"models": settings.models[1:2]})) as address:
-        page = opened(address)
-        words = page.locator("#examples button").all_text_contents()
-        assert words and set(words) <= set(load(bundles.en_de).tokenizers["source"].whole_words)
-        page.locator("#examples button").first.click()
-        expect(page.locator("#translation")).not_to_be_empty()
+    page = opened(shared("en-de"))
+    words = page.locator("#examples button").all_text_contents()
+    assert words and set(words) <= set(load(bundles.en_de).tokenizers["source"].whole_words)
+    page.locator("#examples button").first.click()
+    expect(page.locator("#translation")).not_to_be_empty()
 
 
 RECORD = """() => {
@@ -175,19 +178,17 @@ def test_a_translation_appears_during_typing(page):
     assert early, "nothing appeared before the typing ended"
 
 
-def test_a_long_answer_is_shown_while_it_is_generated(settings, opened, serving):
-    few = {"models": settings.models[:1], "slots": 4}  # one after the other, not all of them at once
-    with serving(settings.model_copy(update=few)) as address:
-        page = opened(address)
-        page.evaluate(RECORD)
-        # a late language, since short answers are not shown in parts
-        page.route("**/detect", lambda route: (time.sleep(0.3), route.continue_()))
-        page.locator("#text").fill(" ".join(german for german, _ in sentences()[:40]))
-        expect(page.locator("#hint")).to_contain_text("too long to show")
-        whole = page.locator("#translation").text_content()
-        parts = [answer for _, answer in page.evaluate("window.seen")]
-        assert any(0 < len(part) < len(whole) and whole.startswith(part[:10]) for part in parts)
-        assert parts[-1] == whole
+def test_a_long_answer_is_shown_while_it_is_generated(opened, shared):
+    page = opened(shared(slots=4))  # one after the other, not all of them at once
+    page.evaluate(RECORD)
+    # a late language, since short answers are not shown in parts
+    page.route("**/detect", lambda route: (time.sleep(0.3), route.continue_()))
+    page.locator("#text").fill(" ".join(german for german, _ in sentences()[:40]))
+    expect(page.locator("#hint")).to_contain_text("too long to show")
+    whole = page.locator("#translation").text_content()
+    parts = [answer for _, answer in page.evaluate("window.seen")]
+    assert any(0 < len(part) < len(whole) and whole.startswith(part[:10]) for part in parts)
+    assert parts[-1] == whole
 
 
 def test_an_older_answer_never_replaces_a_newer_one(page):
@@ -227,13 +228,13 @@ def test_an_alternative_can_be_selected_and_undone(page):
     expect(page.locator("#lines")).to_be_visible()
 
 
-def test_a_score_that_is_not_a_mean_probability_is_labelled_correctly(settings, opened, bundles, serving, tmp_path):
-    loaded = load(bundles.de_en)
-    for name, penalty in (("whole", "none"), ("scored", 0.6)):
-        card = loaded.card.model_copy(update={"search": SearchOptions(length_penalty=penalty)})
-        write_bundle(tmp_path / name, loaded.model, loaded.tokenizers, card)
-    places = tuple(ServedModelConfig(name=name, uri=str(tmp_path / name)) for name in ("whole", "scored"))
-    with serving(settings.model_copy(update={"models": places})) as address:
+def test_a_score_that_is_not_a_mean_probability_is_labelled_correctly(opened, bundles, serving, tmp_path):
+    penalties = {"whole": "none", "scored": 0.6}
+    folders = {
+        name: changed(bundles.de_en, tmp_path / name, search=SearchOptions(length_penalty=penalty))
+        for name, penalty in penalties.items()
+    }
+    with serving(served(folders)) as address:
         page = opened(address)
         translated(page, DOG, DOG_EN)
         expect(page.locator("#score-note")).to_contain_text("the probability that the model gives to the whole text")
@@ -261,9 +262,8 @@ def test_names_are_readable(page):
     assert "sha-" not in page.locator("body").inner_text()
 
 
-def test_the_service_stops_and_comes_back(settings, opened, serving):
-    one = settings.model_copy(update={"models": settings.models[:1]})
-    with serving(one) as address:
+def test_the_service_stops_and_comes_back(one_model, opened, serving):
+    with serving(one_model) as address:
         page = opened(address)
         translated(page, DOG, DOG_EN)
     expect(page.locator("#status")).to_have_text("the service is not answering")
@@ -274,32 +274,30 @@ def test_the_service_stops_and_comes_back(settings, opened, serving):
     expect(page.locator("#time")).to_be_empty()
     for button in ("copy", "link"):
         expect(page.locator(f"#{button}")).to_be_disabled()
-    with serving(one, int(address.rpartition(":")[2])):
+    with serving(one_model, int(address.rpartition(":")[2])):
         expect(page.locator("#status")).to_have_text("ready · 1 model")
         expect(page.locator("#translation")).to_have_text("A woman is sitting.")
         expect(page.locator("#stale, #problem").filter(visible=True)).to_have_count(0)
         expect(page.locator("#copy")).to_be_enabled()
 
 
-def test_the_start_page_does_not_return_beside_an_answer(settings, opened, serving):
-    one = settings.model_copy(update={"models": settings.models[:1]})
-    with serving(one) as address:
+def test_the_start_page_does_not_return_beside_an_answer(one_model, opened, serving):
+    with serving(one_model) as address:
         page = opened(address)
         translated(page, DOG, DOG_EN)
     expect(page.locator("#status")).to_have_text("the service is not answering")
-    with serving(one, int(address.rpartition(":")[2])):
+    with serving(one_model, int(address.rpartition(":")[2])):
         expect(page.locator("#status")).to_have_text("ready · 1 model")
         expect(page.locator("#translation")).to_have_text(DOG_EN)
         expect(page.locator("#start")).to_be_hidden()
 
 
-def test_an_answer_without_words_is_an_answer(settings, bundles, opened, serving, tmp_path):
+def test_an_answer_without_words_is_an_answer(bundles, opened, serving, tmp_path):
     silent = load(bundles.de_en)
     with torch.no_grad():
         silent.model.output.bias[END] = 100.0
     write_bundle(tmp_path / "silent", silent.model, silent.tokenizers, silent.card)
-    one = (ServedModelConfig(name="silent", uri=str(tmp_path / "silent")),)
-    with serving(settings.model_copy(update={"models": one})) as address:
+    with serving(served({"silent": tmp_path / "silent"})) as address:
         page = opened(address)
         page.locator("#text").fill(THREE)
         expect(page.locator("#answered-by")).to_have_text("silent")
@@ -343,12 +341,9 @@ def test_a_beginning_that_breaks_off_is_not_the_answer_to_an_earlier_text(page, 
     expect(page.locator("#stale")).to_be_visible(visible=bool(earlier))
 
 
-def test_the_languages_are_swapped_only_where_that_of_the_text_is_known(settings, bundles, opened, serving, tmp_path):
-    dutch = load(bundles.de_en)
-    card = dutch.card.model_copy(update={"languages": {"source": "nl", "target": "en"}})
-    write_bundle(tmp_path / "nl-en", dutch.model, dutch.tokenizers, card)
-    also = ServedModelConfig(name="nl-en", uri=str(tmp_path / "nl-en"))
-    with serving(settings.model_copy(update={"models": (*settings.models[:2], also)})) as address:
+def test_the_languages_are_swapped_only_where_that_of_the_text_is_known(bundles, opened, serving, tmp_path):
+    dutch = changed(bundles.de_en, tmp_path / "nl-en", languages={"source": "nl", "target": "en"})
+    with serving(served({"de-en": bundles.de_en, "en-de": bundles.en_de, "nl-en": dutch})) as address:
         page = opened(address)
         page.locator("#target").select_option("en")
         swap = page.get_by_role("button", name="Swap the languages")
@@ -361,21 +356,20 @@ def test_the_languages_are_swapped_only_where_that_of_the_text_is_known(settings
         expect(page.locator("#target")).to_have_value("de")
 
 
-def test_an_image_that_is_too_large_is_refused_before_it_is_sent(settings, opened, serving):
-    few = {"models": settings.models[3:4], "image_bytes": 1000}
-    with serving(settings.model_copy(update=few)) as address:
+def test_an_image_that_is_too_large_is_refused_before_it_is_sent(bundles, opened, serving):
+    with serving(served({"pictures": bundles.pictures}, image_bytes=1024)) as address:
         page = opened(address)
         requests = []
         page.on("request", lambda request: requests.append(request.url) if request.method == "POST" else None)
-        page.locator("#file").set_input_files({"name": "a.png", "mimeType": "image/png", "buffer": bytes(1001)})
-        expect(page.locator("#problem")).to_have_text("The image must not be larger than 1,000 bytes.")
+        page.locator("#file").set_input_files({"name": "a.png", "mimeType": "image/png", "buffer": bytes(1025)})
+        expect(page.locator("#problem")).to_have_text("The image must not be larger than 1,024 bytes.")
         assert requests == []
         page.locator("#text").fill("The chair.")
         expect(page.locator("#translation")).to_have_text("Der Stuhl.")
         expect(page.locator("#problem")).to_be_hidden()
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("theme", THEMES)
 def test_axe_finds_no_serious_problem_in_any_state(page, theme):
     page.emulate_media(color_scheme=theme, reduced_motion="reduce")
 

@@ -5,9 +5,8 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from seq2seq.bundle import load, write_bundle
-from service.settings import ServedModelConfig
-from tests.service.playground.pages import DOG, DOG_EN, NEEDS_CHROMIUM, overflow, serious_problems
+from tests.service.conftest import changed, served
+from tests.service.playground.pages import DOG, DOG_EN, NEEDS_CHROMIUM, THEMES, overflow, serious_problems
 
 pytestmark = NEEDS_CHROMIUM
 
@@ -41,7 +40,7 @@ def test_no_answer_is_wider_than_the_page(page):
         assert overflow(page) <= 0, name
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("theme", THEMES)
 def test_axe_finds_no_serious_problem_with_the_panels_open(page, theme):
     page.emulate_media(color_scheme=theme, reduced_motion="reduce")
     page.locator("#glossary-button").click()
@@ -116,14 +115,12 @@ def test_text_of_a_right_to_left_language_runs_so(page):
         assert page.locator(place).evaluate("node => node.matches(':dir(rtl)')")
 
 
-def test_words_of_a_right_to_left_language_run_so(settings, bundles, opened, serving, tmp_path):
+def test_words_of_a_right_to_left_language_run_so(bundles, opened, serving, tmp_path):
     directions = {"ar-EG": "rtl", "fa-AF": "rtl", "ckb": "rtl", "sd": "rtl", "dv": "rtl", "he": "rtl", "fr": "ltr"}
-    german = load(bundles.de_en)
-    for code in directions:
-        card = german.card.model_copy(update={"languages": {"source": "de", "target": code}})
-        write_bundle(tmp_path / code, german.model, german.tokenizers, card)
-    models = tuple(ServedModelConfig(name=code, uri=str(tmp_path / code)) for code in directions)
-    with serving(settings.model_copy(update={"models": models})) as address:
+    folders = {
+        code: changed(bundles.de_en, tmp_path / code, languages={"source": "de", "target": code}) for code in directions
+    }
+    with serving(served(folders)) as address:
         page = opened(address)
         page.locator("#source").select_option("de")
         page.locator("#text").fill(DOG)

@@ -1,7 +1,5 @@
 """Glossaries that callers keep in the service, with DeepL's fields, and translations that use them."""
 
-import asyncio
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -12,20 +10,18 @@ from starlette.testclient import TestClient
 from service.app import create_app
 from service.auth.key_store import KeyStore
 from service.settings import Settings
-from tests.service.test_swaps import until
+from tests.service.conftest import busy, until
 
 DOGS = {"name": "Dogs", "source_lang": "DE", "target_lang": "en-GB", "entries": "Hund\tgreyhound\nKatze\tpuma"}
 SENTENCE = {"q": "Ein Hund läuft im Park.", "source": "de", "target": "en"}
 
 
 @pytest.fixture
-def keeping(settings, tmp_path) -> tuple[Settings, dict[str, str], dict[str, str]]:
+def keeping(one_model, tmp_path) -> tuple[Settings, dict[str, str], dict[str, str]]:
     """A service of one model with two keys, and their headers."""
     store = KeyStore(tmp_path / "keys.db")
     headers = [{"Authorization": f"Bearer {store.add(name)}"} for name in ("app", "other")]
-    keeping = settings.model_copy(
-        update={"models": settings.models[:1], "keys": str(tmp_path / "keys.db"), "glossary_entries": 5}
-    )
+    keeping = one_model.model_copy(update={"keys": str(tmp_path / "keys.db"), "glossary_entries": 5})
     return keeping, headers[0], headers[1]
 
 
@@ -118,18 +114,12 @@ def test_asking_for_glossaries_is_not_charged(keeping, serving):
 def test_the_entries_of_a_glossary_are_read_off_the_event_loop(keeping):
     """It waits for a thread while all are busy."""
     settings, app, _ = keeping
-    with TestClient(create_app(settings), headers=app) as client, ThreadPoolExecutor(2) as callers:
-        preparation, goes_on = client.app.state.service.engine.preparation, threading.Event()
-        held = callers.submit(
-            lambda: asyncio.run(preparation.map("me", lambda _: goes_on.wait(), [1] * 4, lambda _: 10**6))
-        )
-        until(lambda: preparation.waiting == 2)
-        asking = callers.submit(client.post, "/glossaries", json=DOGS)
-        try:
+    with TestClient(create_app(settings), headers=app) as client, ThreadPoolExecutor(1) as caller:
+        preparation = client.app.state.service.engine.preparation
+        with busy(preparation):
+            asking = caller.submit(client.post, "/glossaries", json=DOGS)
             until(lambda: preparation.waiting == 3)
-        finally:
-            goes_on.set()
-        assert asking.result().status_code == 201 and held.result() == [True] * 4
+        assert asking.result().status_code == 201
 
 
 def test_a_service_without_a_store_of_keys_keeps_none(client):

@@ -23,9 +23,9 @@ from seq2seq.images.decode import decode_image
 from seq2seq.model.model import build
 from service.app import create_app
 from service.inference.images import decode_base64
-from service.settings import ServedModelConfig
 from tests.service.balls import COLOURS, SIZE, picture
-from tests.service.engine.test_engine import until, value
+from tests.service.conftest import served, until
+from tests.service.engine.test_engine import value
 from tests.service.http.test_bad_input import refused
 
 BALL = {"q": "The ball.", "source": "en", "target": "de"}
@@ -254,27 +254,26 @@ def test_a_large_body_is_allowed_on_the_multimodal_route_only(client):
     assert "longer than 5000 characters" in refused(client.post(ROUTE, json=BALL | {"q": long}))["detail"]
 
 
-def test_the_memory_for_bodies_is_bounded(settings, serving):
-    with serving(settings.model_copy(update={"body_room": 2_000_000})) as address:
-        data = RED + bytes(1_500_000)
+def test_the_memory_for_bodies_is_bounded(shared):
+    address, data = shared("de-en", "pictures", body_room=2_000_000), RED + bytes(1_500_000)
 
-        async def ask_all() -> list[httpx.Response]:
-            async with httpx.AsyncClient(base_url=address, timeout=60) as many:
-                asked = [many.post(ROUTE, data=BALL, files={"image": ("a.png", data)}) for _ in range(8)]
-                return await asyncio.gather(*asked)
+    async def ask_all() -> list[httpx.Response]:
+        async with httpx.AsyncClient(base_url=address, timeout=60) as many:
+            asked = [many.post(ROUTE, data=BALL, files={"image": ("a.png", data)}) for _ in range(8)]
+            return await asyncio.gather(*asked)
 
-        answers = asyncio.run(ask_all())
-        assert {answer.status_code for answer in answers} == {200, 429}
-        for answer in answers:
-            if answer.status_code == 429:
-                assert int(refused(answer, 429) and answer.headers["retry-after"]) > 0
-        until(lambda: value(address, "interlinear_held_bytes") == 0)
-        alone = httpx.post(address + ROUTE, data=BALL, files={"image": ("a.png", RED + bytes(3_000_000))}, timeout=60)
-        assert alone.json()["translatedText"] == "Der rote Ball.", "one that is alone is taken"
+    answers = asyncio.run(ask_all())
+    assert {answer.status_code for answer in answers} == {200, 429}
+    for answer in answers:
+        if answer.status_code == 429:
+            assert int(refused(answer, 429) and answer.headers["retry-after"]) > 0
+    until(lambda: value(address, "interlinear_held_bytes") == 0)
+    alone = httpx.post(address + ROUTE, data=BALL, files={"image": ("a.png", RED + bytes(3_000_000))}, timeout=60)
+    assert alone.json()["translatedText"] == "Der rote Ball.", "one that is alone is taken"
 
 
-def test_a_stalled_body_is_dropped(settings, serving):
-    with serving(settings.model_copy(update={"body_seconds": 2.0})) as address:
+def test_a_stalled_body_is_dropped(one_model, serving):
+    with serving(one_model.model_copy(update={"body_seconds": 2.0})) as address:
         host, port = address.removeprefix("http://").split(":")
         head = f"POST {ROUTE} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 9000000\r\n\r\n"
         with socket.create_connection((host, int(port))) as caller:
@@ -295,12 +294,11 @@ def without_pictures(folder: Path, path: Path, image: ImageGrid | None) -> Path:
     return path
 
 
-def test_a_model_without_image_input_is_refused_and_a_suitable_one_named(settings, bundles, tmp_path):
+def test_a_model_without_image_input_is_refused_and_a_suitable_one_named(bundles, tmp_path):
     features = without_pictures(bundles.pictures, tmp_path / "features", ImageGrid(rows=7, columns=7, features=16))
     words = without_pictures(bundles.pictures, tmp_path / "words", None)
-    folders = [("words", words), ("features", features), ("pictures", bundles.pictures)]
-    models = tuple(ServedModelConfig(name=name, uri=str(folder)) for name, folder in folders)
-    with TestClient(create_app(settings.model_copy(update={"models": models}))) as client:
+    folders = {"words": words, "features": features, "pictures": bundles.pictures}
+    with TestClient(create_app(served(folders))) as client:
         assert client.post(ROUTE, json=BALL).json()["model"]["name"] == "words", "the first fit"
         seen = BALL | {"image": in_json(RED)}
         assert client.post(ROUTE, json=seen).json()["model"]["name"] == "pictures", "the first that reads pictures"
@@ -312,5 +310,5 @@ def test_a_model_without_image_input_is_refused_and_a_suitable_one_named(setting
         assert first["accepts"]["images"] == {}
         assert second["accepts"]["images"]["image"]["media"] == []
         assert "pixels" not in second["accepts"]["images"]["image"]
-    with TestClient(create_app(settings.model_copy(update={"models": models[:1]}))) as client:
+    with TestClient(create_app(served({"words": words}))) as client:
         assert "no model that is served reads pictures" in refused(client.post(ROUTE, json=seen))["detail"]

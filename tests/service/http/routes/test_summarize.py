@@ -11,7 +11,7 @@ from seq2seq.explain import Explanation
 from seq2seq.generate import SequenceGenerator
 from seq2seq.generation_request import Request
 from service.app import create_app
-from service.settings import ServedModelConfig
+from tests.service.conftest import served
 
 DOG = {"text": "A dog is running in the park."}
 TEXTS = [DOG["text"], "A cat is sleeping by the river.", "A child is sitting on the street."]
@@ -82,13 +82,12 @@ def test_a_model_can_be_named(client, reference):
     assert answer.json()["model"] == {"name": "headlines", "version": version}
 
 
-def test_a_model_that_summarizes_does_not_translate(client, settings, bundles):
+def test_a_model_that_summarizes_does_not_translate(client, bundles):
     assert {code: targets for code, _, targets in map(dict.values, client.get("/languages").json())} == {
         "de": ["en"],
         "en": ["de"],
     }
-    only = settings.model_copy(update={"models": (ServedModelConfig(name="headlines", uri=str(bundles.headlines)),)})
-    with TestClient(create_app(only)) as client:
+    with TestClient(create_app(served({"headlines": bundles.headlines}))) as client:
         assert summarize(client).json()["summaries"] == "Dog runs"
         assert client.get("/languages").json() == []
         assert client.post("/detect", json={"q": "A dog."}).json() == []
@@ -103,9 +102,8 @@ def test_a_model_that_summarizes_does_not_translate(client, settings, bundles):
         assert "language" not in settings_
 
 
-def test_without_a_summarization_model_the_error_says_so(settings, bundles):
-    only = settings.model_copy(update={"models": (ServedModelConfig(name="de-en", uri=str(bundles.de_en)),)})
-    with TestClient(create_app(only)) as client:
+def test_without_a_summarization_model_the_error_says_so(one_model):
+    with TestClient(create_app(one_model)) as client:
         answer = summarize(client)
         assert (answer.status_code, answer.json()["detail"]) == (
             400,

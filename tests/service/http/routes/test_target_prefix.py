@@ -1,16 +1,10 @@
 """`POST /translate` with a target prefix: the rest of a translation is written anew, with other next words."""
 
-import json
-
 import pytest
 
 from seq2seq.explain import Explanation
-
-DOG = {"q": "Ein Hund läuft im Park.", "source": "de", "target": "en"}
-
-
-def translate(client, **request):
-    return client.post("/translate", json=DOG | request)
+from tests.service.http.routes.test_translate import DOG, translate
+from tests.service.http.test_streaming import EVENTS, read
 
 
 @pytest.mark.parametrize("prefix", ["", "A", "A dog ", "A big", "The hound, which", "A dog is running in the park."])
@@ -55,11 +49,9 @@ def test_forms_terms_and_streams_have_prefixes(client):
     expected = client.post("/translate", json=request).json()
     assert expected["translatedText"].count("Park") == 1
     assert client.post("/translate", data=request).json() == expected
-    with client.stream("POST", "/translate", json=request, headers={"Accept": "text/event-stream"}) as stream:
-        events = [line.removeprefix("data: ") for line in stream.iter_lines() if line.startswith("data: ")]
-    *prefixes, answer = map(json.loads, events)
+    *prefixes, (_, answer) = read(client.post("/translate", json=request, headers=EVENTS).text)
     assert answer == expected
-    assert all(answer["translatedText"].startswith(one["text"]) for one in prefixes)
+    assert prefixes and all(answer["translatedText"].startswith(prefix["text"]) for _, prefix in prefixes)
 
 
 def test_white_space_around_the_text_is_that_of_the_prefix_and_of_the_end(client):

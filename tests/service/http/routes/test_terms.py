@@ -1,18 +1,14 @@
 """`POST /translate` with a glossary, and with what must not change."""
 
-import json
 import re
 
 import pytest
 
 from seq2seq.explain import Explanation
+from tests.service.http.routes.test_translate import DOG, translate
+from tests.service.http.test_streaming import EVENTS, read
 
-DOG = {"q": "Ein Hund läuft im Park.", "source": "de", "target": "en"}
 URL = "https://example.org/a?b=1"
-
-
-def translate(client, **request):
-    return client.post("/translate", json=DOG | request)
 
 
 def test_a_glossary_says_how_terms_are_translated(client):
@@ -66,11 +62,9 @@ def test_what_is_protected_can_be_left_to_the_model(client):
 
 def test_a_stream_begins_as_its_answer_and_ends_with_it(client):
     request = DOG | {"glossary": [{"source": "Park", "target": "Jurassic Park"}]}
-    with client.stream("POST", "/translate", json=request, headers={"Accept": "text/event-stream"}) as stream:
-        events = [line.removeprefix("data: ") for line in stream.iter_lines() if line.startswith("data: ")]
-    *prefixes, answer = map(json.loads, events)
+    *prefixes, (_, answer) = read(client.post("/translate", json=request, headers=EVENTS).text)
     assert answer["translatedText"].count("Jurassic Park") == 1
-    assert all(answer["translatedText"].startswith(prefix["text"]) for prefix in prefixes)
+    assert prefixes and all(answer["translatedText"].startswith(prefix["text"]) for _, prefix in prefixes)
 
 
 @pytest.mark.parametrize(
