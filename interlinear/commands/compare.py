@@ -13,21 +13,13 @@ from interlinear.evaluation.test_sets import TestSetSource
 from interlinear.options import (
     SYSTEM_HELP,
     AlignedBy,
-    DataName,
-    DataRoot,
     Device,
-    ImageFolder,
-    ImageNames,
     Json,
     Lowercase,
     MetricNames,
-    MtFile,
-    ReferenceFiles,
-    SourceFile,
-    Split,
-    TokenisedFiles,
     Tokenize,
     Tracking,
+    option_groups,
 )
 from seq2seq.errors import UsageError
 
@@ -42,16 +34,21 @@ Models = Annotated[
 ]
 
 
+@option_groups
 def compare(
     models: Models,
-    data: DataName = None,
-    split: Split = None,
-    source: SourceFile = None,
-    reference: ReferenceFiles = None,
-    mt: MtFile = None,
-    image_dir: ImageFolder = None,
-    images: ImageNames = None,
-    tokenised: TokenisedFiles = False,
+    test_set_source: Annotated[
+        TestSetSource,
+        "data",
+        "split",
+        "source",
+        "references",
+        "data_root",
+        "mt",
+        "image_dir",
+        "images",
+        "tokenised",
+    ] = TestSetSource(),
     metrics: MetricNames = None,
     tokenize: Tokenize = None,
     lowercase: Lowercase = None,
@@ -72,7 +69,6 @@ def compare(
         ),
     ] = 0,
     as_json: Json = False,
-    data_root: DataRoot = None,
     device: Device = "cpu",
     tracking: Tracking = None,
 ) -> None:
@@ -87,9 +83,6 @@ def compare(
     if len(models) < 2 or len(set(runs)) < len(runs):
         raise UsageError("compare", "two different models at least are needed", "name each model once")
     needs_alignments(metrics, by)  # raises for useless options before any model is loaded
-    test_set_source = TestSetSource(
-        data, split, source, reference or [], data_root, mt, image_dir, images, tokenised=tokenised
-    )
     loaded = {run: load_system(run, tracking, device) for run in runs}
     scoring = ScoringRun.of(loaded, test_set_source, metrics, tokenize, lowercase, by)
     case_metric = ranking_metric(scoring.metrics) if cases else None
