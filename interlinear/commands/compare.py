@@ -6,8 +6,14 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from interlinear.evaluation.case_study import Case, find_cases, format_cases, ranking_metric
-from interlinear.evaluation.comparison import compare_systems, format_table
+from interlinear.evaluation.comparison import (
+    Case,
+    compare_systems,
+    find_cases,
+    format_cases,
+    format_table,
+    ranking_metric,
+)
 from interlinear.evaluation.scoring import ScoringRun, load_system, needs_alignments
 from interlinear.evaluation.test_sets import TestSetSource
 from interlinear.options import (

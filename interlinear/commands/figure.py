@@ -143,7 +143,7 @@ def alignment(
 ) -> None:
     """Draw a model's alignment of a pair over a manual one: of given texts, or of a line of a data set."""
     from seq2seq.figures.grid import Languages
-    from seq2seq.figures.links import alignment_grid
+    from seq2seq.figures.matrices import alignment_grid
 
     gold_pair = read_gold_pair(source, target, gold, data, split, line, tokenised, data_root)
     aligner = load_aligner(model, by, reverse, symmetrize, gold_pair.tokenised, device, tracking)

@@ -7,8 +7,15 @@ from typing import Annotated
 import typer
 
 from interlinear.console import say
-from interlinear.decoding.shortlist_keeping import check_destination, find_destination, keep_shortlist
-from interlinear.decoding.shortlist_making import DevCoverage, MadeShortlist, make_shortlist, measure_on_dev
+from interlinear.decoding.shortlist_making import (
+    DevCoverage,
+    MadeShortlist,
+    check_destination,
+    find_destination,
+    keep_shortlist,
+    make_shortlist,
+    measure_on_dev,
+)
 from interlinear.options import DataRoot, Device, Json, Tracking, TrainingData
 
 
@@ -62,7 +69,7 @@ def shortlist(
     without --shortlist are not affected. Prints how many words a sentence sees, and what share of the words of the dev
     set's references, and of the model's own outputs from the whole vocabulary, is among them.
     """
-    from registry.resolve import fetch_bundle
+    from registry.bundle_folder import fetch_bundle
     from seq2seq.bundle import load
     from seq2seq.devices import check_device
     from seq2seq.generate import SequenceGenerator

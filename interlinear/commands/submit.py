@@ -90,8 +90,7 @@ def submit(
     text too, as with --pack-data. The first line is the address of its run in MLflow. Without --wait the job's name is
     printed then, and the command ends.
     """
-    from training.ray.job_package import build_package
-    from training.ray.job_spec import build_job_spec
+    from training.ray.job_package import build_job_spec, build_package
     from training.ray.jobs import Cluster, check_resources
 
     min_workers, _ = number_range("--workers", workers)

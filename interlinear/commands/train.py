@@ -32,8 +32,7 @@ from interlinear.options import (
     option_groups,
 )
 from interlinear.parallel_text import OwnText
-from interlinear.progress import ProgressLine
-from interlinear.training_output import report_interruption, report_outcome
+from interlinear.progress import ProgressLine, report_interruption, report_outcome
 
 if TYPE_CHECKING:
     from training.events import Observer

@@ -85,7 +85,7 @@ def translate(
     pptx, xlsx, odt, odp, ods or epub. Only its text changes. A sentence that the model cannot read stays, and the exit
     code is 1. See docs/documents.md.
     """
-    from interlinear.decoding.document_files import check_lines, document_to_translate
+    from interlinear.decoding.document_translation import check_lines, document_to_translate
     from interlinear.decoding.model_loading import load_bundle
     from seq2seq.generate import SequenceGenerator
 
@@ -134,8 +134,7 @@ def write_translation(
     find_terms: FindTerms | None,
 ) -> int:
     """Translate a document and write it; returns the exit code."""
-    from interlinear.decoding.document_files import write_at_once
-    from interlinear.decoding.document_translation import translate_document
+    from interlinear.decoding.document_translation import translate_document, write_at_once
 
     if (task := generation.bundle.card.task) != "translation":
         raise UsageError("--output", f"documents are translated, and this is a model for {task}", "name another model")

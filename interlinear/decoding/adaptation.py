@@ -82,7 +82,7 @@ def read_pair_texts(
 def learned_links(generation: "SequenceGenerator", texts: Sequence[tuple[str, str]], raw: bool) -> "list[list[Link]]":
     """The links of the pairs' words, as the model counts them, by an HMM aligner that learns from these pairs."""
     from seq2seq.alignment.hmm import align_corpus
-    from seq2seq.alignment.pair_words import normalize_words
+    from seq2seq.alignment.pair_batches import normalize_words
 
     words = [
         (

@@ -1,5 +1,7 @@
 """Makes a model's shortlist from a data set's training pairs, and measures it on the dev set."""
 
+import shutil
+import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
@@ -7,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from interlinear.console import progress
-from seq2seq.errors import DataError, UsageError
+from seq2seq.errors import DataError, RegistryError, UsageError
 
 if TYPE_CHECKING:
+    from registry.store import MlflowStore
     from seq2seq.forced_decoding import TextPair
     from seq2seq.generate import SequenceGenerator
     from seq2seq.shortlist import Coverage, LinkCounts, Shortlist
@@ -119,7 +122,7 @@ def count_attention(
     generation: "SequenceGenerator", pairs: "Iterator[tuple[Row, TextPair]]", counts: "Mapping[str, LinkCounts]"
 ) -> None:
     """Counts the links of a model's attention while it is forced to write the targets."""
-    from seq2seq.shortlist.token_links import attention_links
+    from seq2seq.shortlist.link_counts import attention_links
 
     best = generation.bundle.model.quick_reading
     while ahead := [pair for _, pair in islice(pairs, PAIRS_AT_A_TIME * BATCHES_AHEAD)]:
@@ -138,7 +141,7 @@ def pair_length(pair: "TextPair") -> int:
 def count_file(path: Path, reader: PairReader, pairs: "Iterator[tuple[Row, TextPair]]", counts: "LinkCounts") -> None:
     """Counts the word links of a file in Pharaoh format, whose line i belongs to the split's line i."""
     from seq2seq.alignment import read_gold_alignment
-    from seq2seq.shortlist.token_links import word_links
+    from seq2seq.shortlist.link_counts import word_links
     from training.data.formats import Part, count_lines, read_file
 
     have, expected = count_lines(Part(path)).lines, reader.lines()
@@ -183,3 +186,80 @@ def measure_on_dev(generation: "SequenceGenerator", shortlist: "Shortlist", data
     outputs = [(ids, answer.candidates[0].ids) for ids, answer in found if isinstance(answer, GenerationResult)]
     references = zip(sources, (target.encoded.ids for _, (_, target) in rows), strict=True)
     return DevCoverage(coverage(shortlist, references), coverage(shortlist, outputs))
+
+
+@dataclass(frozen=True)
+class Destination:
+    """The folder of a copy; None for the bundle itself, or, if it is not to change, a copy that is only registered.
+
+    register: the name of a new version, of the model that the run of the store has trained.
+    """
+
+    output: Path | None
+    changes_bundle: bool
+    register: str | None = None
+    store: "MlflowStore | None" = None
+    run_id: str | None = None
+
+
+def is_folder(model: str) -> bool:
+    """Whether a model is named by its folder."""
+    from registry.names import FolderName, parse_model_name
+
+    return isinstance(parse_model_name(model), FolderName)
+
+
+def check_destination(model: str, output: Path | None, register: str | None) -> None:
+    """Raises UsageError, before any work is done, if there is no bundle to write to."""
+    from registry.names import check_name
+
+    if register is not None:
+        check_name(register)
+    if "," in model and not Path(model).exists():
+        raise UsageError(model, "an ensemble has no bundle of its own", "make a shortlist for each of its models")
+    if output is None and register is None and not is_folder(model):
+        raise UsageError(
+            model, "a registered model is not changed", "make a new version with --register NAME, or --output FOLDER"
+        )
+    if output is not None and output.exists():
+        raise UsageError(f"--output {output}", "it is there already", "name a new folder")
+    if output is not None and not output.resolve().parent.is_dir():
+        raise UsageError(f"--output {output}", f"there is no folder {output.parent}", "make it, or name another one")
+
+
+def find_destination(
+    model: str, folder: Path, output: Path | None, register: str | None, tracking: str | None
+) -> Destination:
+    """Where the shortlist of the model in a folder is kept. Raises RegistryError if it is to be registered and the
+    store has no run that trained it."""
+    changes_bundle = output is None and is_folder(model)
+    if register is None:
+        return Destination(output, changes_bundle)
+    from registry.curves import find_training_run
+    from registry.store import MlflowStore
+
+    store = MlflowStore(tracking)
+    if run_id := find_training_run(store, model, folder):
+        return Destination(output, changes_bundle, register, store, run_id)
+    raise RegistryError(
+        model,
+        f"{store.display_uri} has no run that trained it",
+        "name the store by --tracking, or leave --register out",
+    )
+
+
+def keep_shortlist(shortlist: "Shortlist", folder: Path, destination: Destination) -> str:
+    """Keep the shortlist of the bundle in a folder; returns the name of the model that has it."""
+    from seq2seq.bundle import add_shortlist
+
+    with tempfile.TemporaryDirectory(dir=destination.output and destination.output.resolve().parent) as temporary:
+        changed = folder
+        if not destination.changes_bundle:
+            changed = Path(shutil.copytree(folder, Path(temporary, "bundle")))
+        add_shortlist(changed, shortlist)
+        if destination.output:
+            changed = changed.rename(destination.output)
+        if not (destination.store and destination.register and destination.run_id):
+            return str(changed)
+        logged = destination.store.log_with_shortlist(changed, destination.run_id)
+        return f"models:/{destination.register}/{destination.store.register(logged, destination.register)}"

@@ -33,7 +33,7 @@ class PairWords:
     @classmethod
     def of(cls, pair: SentencePair, tokenised: bool) -> "PairWords":
         """The words of a pair: of raw text words and punctuation marks, of tokenised text what spaces separate."""
-        from seq2seq.alignment.pair_words import split_words
+        from seq2seq.alignment.pair_batches import split_words
         from seq2seq.explain import to_spans
 
         source, target = (to_spans(text, split_words(text, tokenised)) for text in (pair.source, pair.target))
@@ -70,7 +70,7 @@ def align_statistically(
 
 def learned_words(pair: SentencePair, tokenised: bool) -> tuple[list[str], list[str]]:
     """The words of a pair as the aligner learns them; none where a side is too long."""
-    from seq2seq.alignment.pair_words import normalized_words
+    from seq2seq.alignment.pair_batches import normalized_words
 
     source, target = (normalized_words(text, tokenised) for text in (pair.source, pair.target))
     return ([], []) if max(len(source), len(target)) > MAX_WORDS else (source, target)

@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from interlinear.evaluation.confidence_curve import ConfidenceCurve
-from interlinear.evaluation.evaluation_run import EvaluationResult
+from interlinear.evaluation.evaluation_run import ConfidenceCurve, EvaluationResult
 from interlinear.evaluation.test_sets import TEST, UNEDITED
 
 if TYPE_CHECKING:
