@@ -6,20 +6,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from documents import AlignedText, DocumentFile, Segment
+from documents.files import ARCHIVE_READERS, read_file
 from documents.inline import join_aligned
+from interlinear.decoding.glossary import FindTerms
 from seq2seq.errors import RequestError, UsageError
+from seq2seq.formatted_output import format_result
+from seq2seq.generate import SequenceGenerator
+from seq2seq.generation_request import GenerationResult, Request
+from seq2seq.search import SearchOptions
 from seq2seq.text.formatting import Edges, edges_of_parts
 from seq2seq.text.long_sentences import divide
 from seq2seq.text.sentences import sentence_separators, split_sentences_by_line
-
-if TYPE_CHECKING:
-    from interlinear.decoding.glossary import FindTerms
-    from seq2seq.generate import SequenceGenerator
-    from seq2seq.generation_request import GenerationResult
-    from seq2seq.search import SearchOptions
 
 
 @dataclass(frozen=True)
@@ -36,7 +35,7 @@ class SplitSegment:
         segment: Segment,
         language: str | None,
         fits: Callable[[str], bool],
-        find_terms: "FindTerms | None" = None,
+        find_terms: FindTerms | None = None,
     ) -> "SplitSegment":
         """Split the text of a segment. `fits`: whether the model can read a sentence; terms are not divided."""
         text, spans, edges = segment.text, [], []
@@ -71,19 +70,16 @@ class TranslatedDocument:
 
 
 def translate_document(
-    generation: "SequenceGenerator",
+    generation: SequenceGenerator,
     file: DocumentFile,
-    options: "SearchOptions",
-    progress: "Callable[[Iterable[GenerationResult | RequestError], int], Iterator[GenerationResult | RequestError]]",
-    find_terms: "FindTerms | None" = None,
+    options: SearchOptions,
+    progress: Callable[[Iterable[GenerationResult | RequestError], int], Iterator[GenerationResult | RequestError]],
+    find_terms: FindTerms | None = None,
 ) -> TranslatedDocument:
     """Translate a document. Equal sentences are searched once; those with tags among their words are explained.
 
     `progress` passes the answers through, and gets their number. `find_terms`: the terms of a sentence.
     """
-    from seq2seq.formatted_output import format_result
-    from seq2seq.generation_request import Request
-
     card = generation.bundle.card
     name, source, target = card.model.first_text, card.languages.get("source"), card.languages.get("target")
 
@@ -129,7 +125,7 @@ def translate_document(
     return TranslatedDocument(file.render(translations, target or "und"), problems)
 
 
-def aligned(sentence: str, answer: "GenerationResult | RequestError") -> AlignedText:
+def aligned(sentence: str, answer: GenerationResult | RequestError) -> AlignedText:
     """A sentence's translation with its links; without an explanation both are linked as a whole."""
     if isinstance(answer, RequestError):
         return AlignedText.of_parts(sentence, [(0, len(sentence))], [(0, len(sentence))])
@@ -143,8 +139,6 @@ def aligned(sentence: str, answer: "GenerationResult | RequestError") -> Aligned
 def document_to_translate(files: Sequence[Path], output: Path, unused: Mapping[str, object]) -> DocumentFile:
     """The document that a call with --output names, before a model is loaded. Raises UsageError for options that a
     document does not have, DataError for a document that cannot be read."""
-    from documents.files import read_file
-
     if given := next((option for option, value in unused.items() if value), None):
         raise UsageError(given, "it is for lines, and --output writes a document", "leave one of them out")
     if len(files) != 1:
@@ -155,8 +149,6 @@ def document_to_translate(files: Sequence[Path], output: Path, unused: Mapping[s
 
 def check_lines(files: Sequence[Path]) -> None:
     """Raises UsageError for a file that has no lines of text, by its suffix."""
-    from documents.files import ARCHIVE_READERS
-
     for file in files:
         if file.suffix.lower() in ARCHIVE_READERS:
             name = f"{file.stem}.translated{file.suffix}"

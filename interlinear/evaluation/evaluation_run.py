@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from interlinear.decoding.alignment import load_reverse
 from interlinear.evaluation.evaluation_options import EvaluationOptions
@@ -16,13 +15,11 @@ from interlinear.evaluation.scoring import (
 )
 from interlinear.evaluation.test_sets import UNEDITED, TestSet
 from seq2seq.errors import UsageError
+from seq2seq.generation_request import Candidate
+from seq2seq.metrics.metric import Metric, ReferenceSet, SystemOutputs
+from seq2seq.metrics.score import Score
+from seq2seq.search import SearchOptions
 from seq2seq.source_names import MT
-
-if TYPE_CHECKING:
-    from seq2seq.generation_request import Candidate
-    from seq2seq.metrics.metric import Metric, ReferenceSet
-    from seq2seq.metrics.score import Score
-    from seq2seq.search import SearchOptions
 
 STEPS = 20  # confidences are the multiples of 1 / 20
 
@@ -52,12 +49,10 @@ class ConfidenceCurve:
 
 
 def confidence_curve(
-    outputs: "Sequence[Candidate | None]", test_set: TestSet, metrics: "Sequence[Metric]", answers: "ReferenceSet"
+    outputs: Sequence[Candidate | None], test_set: TestSet, metrics: Sequence[Metric], answers: ReferenceSet
 ) -> ConfidenceCurve:
     """The scores at every confidence, from the outputs of one search without any. None: a line that the model cannot
     read, whose output is empty."""
-    from seq2seq.metrics.metric import SystemOutputs
-
     points = []
     for step in range(STEPS + 1):
         confidence = step / STEPS
@@ -69,7 +64,7 @@ def confidence_curve(
     return ConfidenceCurve(points, decides.name, decides.better == "lower")
 
 
-def answer(output: "Candidate | None", mt: str, confidence: float) -> tuple[str, bool]:
+def answer(output: Candidate | None, mt: str, confidence: float) -> tuple[str, bool]:
     """A line's answer at a confidence, and whether it is the model's own, as always without a machine translation."""
     if output is None:
         return "", False
@@ -88,9 +83,9 @@ class EvaluationResult:
 
     options: EvaluationOptions
     test_set: TestSet
-    search: "SearchOptions | None"
-    scores: "Mapping[str, Score]"
-    unedited: "Mapping[str, Score]"
+    search: SearchOptions | None
+    scores: Mapping[str, Score]
+    unedited: Mapping[str, Score]
     awareness: Mapping[str, ImageAwareness]
     left_out: Mapping[str, str]
     confidence: ConfidenceCurve | None = None
@@ -136,7 +131,7 @@ def evaluate_system(options: EvaluationOptions) -> EvaluationResult:
     )
 
 
-def check_edits(options: EvaluationOptions, system: System, metrics: "Sequence[Metric]") -> None:
+def check_edits(options: EvaluationOptions, system: System, metrics: Sequence[Metric]) -> None:
     """Raises UsageError for a model that does not edit machine translations, and for scores that are not of texts."""
     remedy = "leave --confidence-curve out"
     if MT not in system.fields:
