@@ -18,13 +18,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from seq2seq.bundle.checksums import content_checksum
 
 import training.data.prepare.encoding
 import training.data.prepare.executors
 import training.data.prepare.prepare_job
 import training.data.thread_pool
 from seq2seq.errors import DataError, RecipeError
+from seq2seq.files import content_checksum
 from seq2seq.text import TextConfig
 from training.data.dataset import Dataset, open_dataset
 from training.data.prepare.executors import Sample
