@@ -29,7 +29,7 @@ from interlinear.evaluation.test_sets import TestSet
 from interlinear.options import AlignmentKind
 from seq2seq.alignment import GoldAlignment, Link, Symmetrization, symmetrize
 from seq2seq.alignment.hmm import LinkPosteriors, WordAligner
-from seq2seq.alignment.pair_words import normalized_words
+from seq2seq.alignment.pair_batches import normalized_words
 from seq2seq.attention_reading import READINGS
 from seq2seq.errors import InterlinearError, UsageError
 from seq2seq.generate import SequenceGenerator

@@ -20,7 +20,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from benchmarks.reporting import Report
 from seq2seq.batch import Batch, collate, stack_images
-from seq2seq.images.inputs import blank_image
+from seq2seq.images.decode import blank_image
 from seq2seq.model.model import Model, build
 from seq2seq.search import SearchOptions, SearchRequest, SlotTable
 from seq2seq.search.compiled import CompiledStep

@@ -28,8 +28,7 @@ from benchmarks.alignment import Peer, check_aligners
 from benchmarks.reporting import Report, say
 from seq2seq.alignment import Link, TagSpan, project, symmetrize, tag_edges
 from seq2seq.alignment.hmm import LinkPosteriors, WordAligner
-from seq2seq.alignment.pair_batches import WordPair
-from seq2seq.alignment.pair_words import normalized_words
+from seq2seq.alignment.pair_batches import WordPair, normalized_words
 from seq2seq.errors import DataError, UsageError
 from seq2seq.text.segmentation import word_spans
 

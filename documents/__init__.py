@@ -1,7 +1,6 @@
 """Documents with markup: their texts to translate, and the same documents with translations in their places."""
 
-from documents.document import Document, Segment
-from documents.document_file import DocumentFile
+from documents.document import Document, DocumentFile, Segment
 from documents.html import parse_html
 from documents.inline import AlignedText, InlineTag
 from documents.xml import parse_xml

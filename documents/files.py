@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path, PurePath
 
-from documents.document_file import DocumentFile
+from documents.document import DocumentFile
 from documents.text_formats.gettext_catalogue import read_gettext
 from documents.text_formats.json_values import read_json
 from documents.text_formats.markdown import read_markdown

@@ -8,7 +8,7 @@ from xml.parsers import expat
 from documents.builder import build_document
 from documents.document import Document
 from documents.events import End, Event, Other, Role, Start, Text
-from documents.html.writing import escape, escape_attribute
+from documents.html.elements import escape, escape_attribute
 from seq2seq.errors import DataError
 
 WRAPPER = "<fragment>"  # around a text without declaration, which may have any number of elements

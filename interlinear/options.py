@@ -1,11 +1,46 @@
 """Command-line arguments and options that several commands share."""
 
+import inspect
+from collections.abc import Callable
+from dataclasses import is_dataclass
+from functools import wraps
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import typer
 
 from seq2seq.errors import UsageError
+
+Result = TypeVar("Result")
+
+
+def option_groups(command: Callable[..., Result]) -> Callable[..., Result]:
+    """The command with an option for each field of the dataclasses among its parameters, in their places: options that
+    several commands share are declared once, as the fields. `Annotated[Group, "a", "b"]`: the options a and b only."""
+    groups: dict[str, tuple[Callable[..., object], list[str]]] = {}
+    parameters: list[inspect.Parameter] = []
+    hints = get_type_hints(command, include_extras=True)
+    for parameter in inspect.signature(command).parameters.values():
+        annotation = hints[parameter.name]
+        group, *names = get_args(annotation) if get_origin(annotation) is Annotated else (annotation,)
+        if not is_dataclass(group) or not isinstance(group, type):
+            parameters.append(parameter.replace(annotation=annotation))
+            continue
+        fields = {field.name: field for field in inspect.signature(group).parameters.values()}
+        types = get_type_hints(group, include_extras=True)
+        groups[parameter.name] = group, names or list(fields)
+        parameters += [fields[name].replace(annotation=types[name]) for name in names or fields]
+
+    @wraps(command)
+    def with_groups(**values: Any) -> Result:
+        for name, (group, names) in groups.items():
+            values[name] = group(**{field: values.pop(field) for field in names})
+        return command(**values)
+
+    with_groups.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    with_groups.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return with_groups
+
 
 ModelName = Annotated[
     str,

@@ -16,21 +16,6 @@ if TYPE_CHECKING:
 DATASETS = Path("data")  # folder in which data sets are made
 DEFAULT_SIZE, DEFAULT_SEED = "5%", 1
 
-OwnSource = Annotated[
-    Path | None,
-    typer.Option("--source", metavar="FILE", show_default=False, help="Your own text, with --target, not --data."),
-]
-OwnTarget = Annotated[
-    Path | None,
-    typer.Option("--target", metavar="FILE", show_default=False, help="Its translation, line by line."),
-]
-OwnPairs = Annotated[
-    Path | None,
-    typer.Option(
-        "--pairs", metavar="PATH", show_default=False,
-        help="Your own pairs, instead: a .tsv, a .tmx, or a folder of those and of files like x.de and x.en.",
-    ),
-]  # fmt: skip
 OwnLanguages = Annotated[
     str | None,
     typer.Option(
@@ -52,31 +37,41 @@ TestSize = Annotated[
         help="Pairs of your own text for test; else 5%, 2,000 at most.",
     ),
 ]  # fmt: skip
-SplitSeed = Annotated[
-    int | None,
-    typer.Option("--split-seed", min=0, metavar="N", show_default=False, help="Seed of dev and test; else 1."),
-]
-DatasetFolder = Annotated[
-    Path | None,
-    typer.Option(
-        "--dataset-folder", metavar="FOLDER", show_default=False,
-        help="Folder for the data set made of your own text; else data/NAME.",
-    ),
-]  # fmt: skip
 
 
 @dataclass(frozen=True)
 class OwnText:
-    """What the options say; None for one that is not given."""
+    """The options; None for one that is not given."""
 
-    source: Path | None = None
-    target: Path | None = None
-    pairs: Path | None = None
-    languages: str | None = None
-    dev: str | None = None
-    test: str | None = None
-    seed: int | None = None
-    folder: Path | None = None
+    source: Annotated[
+        Path | None,
+        typer.Option("--source", metavar="FILE", show_default=False, help="Your own text, with --target, not --data."),
+    ] = None
+    target: Annotated[
+        Path | None,
+        typer.Option("--target", metavar="FILE", show_default=False, help="Its translation, line by line."),
+    ] = None
+    pairs: Annotated[
+        Path | None,
+        typer.Option(
+            "--pairs", metavar="PATH", show_default=False,
+            help="Your own pairs, instead: a .tsv, a .tmx, or a folder of those and of files like x.de and x.en.",
+        ),
+    ] = None  # fmt: skip
+    languages: OwnLanguages = None
+    dev: DevSize = None
+    test: TestSize = None
+    split_seed: Annotated[
+        int | None,
+        typer.Option("--split-seed", min=0, metavar="N", show_default=False, help="Seed of dev and test; else 1."),
+    ] = None
+    dataset_folder: Annotated[
+        Path | None,
+        typer.Option(
+            "--dataset-folder", metavar="FOLDER", show_default=False,
+            help="Folder for the data set made of your own text; else data/NAME.",
+        ),
+    ] = None  # fmt: skip
 
     @property
     def paths(self) -> tuple[Path, ...]:
@@ -148,9 +143,9 @@ class OwnText:
         options = SplitOptions(
             SplitSize.parse("--dev", self.dev or DEFAULT_SIZE),
             SplitSize.parse("--test", self.test or DEFAULT_SIZE),
-            DEFAULT_SEED if self.seed is None else self.seed,
+            DEFAULT_SEED if self.split_seed is None else self.split_seed,
         )
-        folder = SplitFolder(self.folder or DATASETS / text.name)
+        folder = SplitFolder(self.dataset_folder or DATASETS / text.name)
         if text.ignored:
             say(f"no parallel text, and not read: {', '.join(text.ignored)}")
         task = task or ("summarization" if text.languages[0] == text.languages[1] else "translation")

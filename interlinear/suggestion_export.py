@@ -11,7 +11,7 @@ from seq2seq.errors import DataError, UsageError
 from service.store.suggestion_store import StoredSuggestion
 from training.data.arrays import write_atomically
 from training.data.dataset import Dataset, open_dataset, read_rows
-from training.data.dataset.extended import SIDES, check_extendable, extended_description
+from training.data.dataset.written_description import SIDES, check_extendable, extended_description
 from training.data.parallel import ParallelText, SplitCounts, SplitFolder, SplitOptions, make_dataset
 from training.data.parallel.languages import LanguagePair, normal_code
 from training.data.parallel.near_duplicates import NearDuplicateIndex, normalized_words

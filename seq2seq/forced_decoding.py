@@ -25,7 +25,7 @@ from seq2seq.explain import (
     to_text_with_words,
     word_probabilities,
 )
-from seq2seq.images.inputs import blank_image
+from seq2seq.images.decode import blank_image
 from seq2seq.layers.state import pad_or_trim
 from seq2seq.model.attention_weights import AttentionWeights
 from seq2seq.model.ensemble import Predictor

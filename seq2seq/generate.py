@@ -25,7 +25,7 @@ from seq2seq.explain import (
 )
 from seq2seq.forced_decoding import ForcedDecoder
 from seq2seq.generation_request import Candidate, EncodedRequest, GenerationResult, Request
-from seq2seq.images.inputs import blank_image
+from seq2seq.images.decode import blank_image
 from seq2seq.model.attention_weights import AttentionWeights
 from seq2seq.model.ensemble import Predictor
 from seq2seq.request_encoding import RequestEncoder

@@ -7,14 +7,14 @@ from seq2seq.bundle import Bundle
 from seq2seq.errors import RequestError
 from seq2seq.explain import to_model_text
 from seq2seq.generation_request import EncodedRequest, Request
-from seq2seq.images.inputs import check_image_shape
+from seq2seq.images.decode import check_image_shape
 from seq2seq.model.ensemble import Predictor
-from seq2seq.search import Constraint
+from seq2seq.search.constraints import Constraint
 from seq2seq.target_prefix import TARGET_PREFIX, encode_prefix
-from seq2seq.terms import Term, check_terms
-from seq2seq.terms.encoding import term_constraints
-from seq2seq.terms.term import TERMS
-from seq2seq.text import Encoded
+from seq2seq.terms import check_terms
+from seq2seq.terms.term import TERMS, Term
+from seq2seq.text import UNKNOWN, Encoded, Tokenizer
+from seq2seq.text.segmentation import is_unspaced
 
 
 class RequestEncoder:
@@ -126,3 +126,28 @@ def check_length(row: EncodedRequest, limit: int) -> None:
         f"the terms have {tokens} tokens, and the output may have {limit}",
         "allow a longer output, or name fewer or shorter terms",
     )
+
+
+WORD_BEGIN = "▁"  # the piece of a word's begin alone
+
+
+def term_constraints(terms: Sequence[Term], source: Encoded, target: Tokenizer) -> tuple[Constraint, ...]:
+    """The constraint of each term; `source`: the encoded text, `target`: the output's tokenizer."""
+    encoded = target.encode_batch([term.target for term in terms], raw=True)
+    return tuple(
+        Constraint(tuple(word_ids(target, term.target, ids.ids) or [UNKNOWN]), source_positions(term, source))
+        for term, ids in zip(terms, encoded, strict=True)
+    )
+
+
+def word_ids(tokenizer: Tokenizer, text: str, ids: list[int]) -> list[int]:
+    """The ids of a text as words of an output: those of scripts without spaces begin without one."""
+    if len(ids) > 1 and tokenizer.pieces[ids[0]] == WORD_BEGIN and is_unspaced(text.strip()[0]):
+        return ids[1:]
+    return ids
+
+
+def source_positions(term: Term, source: Encoded) -> tuple[int, int] | None:
+    """The positions [start, end) of the tokens that overlap a term; None if there are none."""
+    own = [i for i, (start, end) in enumerate(source.offsets) if start < term.end and term.start < end]
+    return (own[0], own[-1] + 1) if own else None

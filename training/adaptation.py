@@ -13,9 +13,8 @@ import torch
 from seq2seq.batch import Batch, collate
 from seq2seq.model.model import Model
 from training.data.guide.piece_links import RowArrays, guide_matrix
-from training.loop.objective import Objective
 from training.loop.process_group import SingleProcess
-from training.loop.training_step import ResultCopy, TrainingStep
+from training.loop.training_step import Objective, ResultCopy, TrainingStep
 from training.recipe import GuideSettings, TrainingSettings
 
 PASSES = 10

@@ -1,15 +1,24 @@
-"""Reads YAML files that users write (data sets, recipes, tables of papers) and describes an error in one sentence."""
+"""Finds the YAML files that ship with the program; reads YAML files that users write (data sets, recipes, tables of
+papers) and describes an error in one sentence."""
 
 import difflib
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import yaml
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from seq2seq.errors import InterlinearError
+
+PACKAGE = Path(__file__).parent
+
+
+def resource_folder(folder: Literal["recipes", "corpora", "tables"]) -> Path:
+    """The folder with that name: inside this package in an installed wheel, beside the packages in a checkout."""
+    installed = PACKAGE / folder
+    return installed if installed.is_dir() else PACKAGE.parent / folder
 
 
 def read_mapping(path: Path, error: type[InterlinearError], name: str, shown_in: str) -> dict[str, Any]:

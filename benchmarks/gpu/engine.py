@@ -19,7 +19,7 @@ from benchmarks.gpu.search import MODES, TYPES
 from benchmarks.gpu.timing import release_memory
 from seq2seq.generate import SequenceGenerator
 from seq2seq.generation_request import EncodedRequest
-from service.engine.interpreter import shorten_pauses
+from service.engine.process import shorten_pauses
 from service.engine.protocol import Abort, Add, EngineOutputs, EngineRequest, Event, SearchFailed, WorkerLost
 from service.engine.search_thread import SearchThread
 

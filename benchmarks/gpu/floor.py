@@ -11,7 +11,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks.gpu.models import System
 from seq2seq.batch import Batch, collate, stack_images
-from seq2seq.images.inputs import blank_image
+from seq2seq.images.decode import blank_image
 from seq2seq.model.model import Model
 from seq2seq.search import SearchOptions, SearchRequest, SlotTable
 

@@ -12,7 +12,7 @@ import torch
 from seq2seq.bundle import Bundle, ModelCard
 from seq2seq.config import ImageGrid
 from seq2seq.generation_request import Request
-from seq2seq.images.inputs import blank_image
+from seq2seq.images.decode import blank_image
 from seq2seq.model.model import Model, build
 from seq2seq.search import SearchOptions
 from seq2seq.text import SPECIAL, TextConfig, Tokenizer

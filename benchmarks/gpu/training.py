@@ -14,13 +14,12 @@ from benchmarks.gpu.models import SYSTEMS, Size, System, random_image, random_le
 from benchmarks.gpu.timing import PeakMemory, activity, interleaved, release_memory
 from benchmarks.reporting import median
 from seq2seq.batch import Batch, collate, stack_images
-from seq2seq.images.inputs import blank_image
+from seq2seq.images.decode import blank_image
 from seq2seq.model.model import Model
 from seq2seq.text import SPECIAL
 from training.loop.batches import LENGTH_MULTIPLE
-from training.loop.objective import Objective
 from training.loop.process_group import SingleProcess
-from training.loop.training_step import ResultCopy, TrainingStep
+from training.loop.training_step import Objective, ResultCopy, TrainingStep
 from training.recipe import TrainingSettings
 
 Precision = Literal["fp32", "bf16"]

@@ -22,7 +22,7 @@ from benchmarks.reporting import Report, say
 from benchmarks.search.planted_errors import KINDS, PlantedError, detection, plant, unspoilt
 from seq2seq.alignment import THRESHOLDS, DoubtThresholds, find_doubts, read_gold_alignment
 from seq2seq.alignment.doubts import is_punctuation
-from seq2seq.alignment.pair_words import split_words
+from seq2seq.alignment.pair_batches import split_words
 from seq2seq.explain import Doubt, Explanation
 from seq2seq.generate import SequenceGenerator
 from seq2seq.generation_request import GenerationResult, Request

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from seq2seq.alignment import Link
-from seq2seq.alignment.pair_words import split_words
+from seq2seq.alignment.pair_batches import split_words
 from seq2seq.explain import Doubt
 
 Kind = Literal["none", "replaced", "dropped", "repeated"]

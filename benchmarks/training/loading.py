@@ -20,7 +20,7 @@ import training.loop.trainer
 from benchmarks.ours import SomeUpdates
 from benchmarks.reporting import Report, alone, median, say
 from seq2seq.batch import Batch, collate, stack_images
-from seq2seq.images.inputs import blank_image
+from seq2seq.images.decode import blank_image
 from seq2seq.memory_allocator import keep_freed_memory
 from training.loop.batches import BatchLoader, Rows
 from training.loop.trainer import Trainer

@@ -18,8 +18,7 @@ from benchmarks.training.systems import SENTENCES, SOURCE, TARGET, VOCABULARY, b
 from seq2seq.batch import Batch
 from seq2seq.losses.cross_entropy import Loss
 from seq2seq.memory_allocator import keep_freed_memory
-from seq2seq.minimum_risk.minimum_risk import RiskOptions, generate_candidates, minimum_risk_loss
-from seq2seq.minimum_risk.sampling import draw
+from seq2seq.minimum_risk.minimum_risk import RiskOptions, draw, generate_candidates, minimum_risk_loss
 from seq2seq.model.model import Model
 from seq2seq.text import END
 

@@ -2,8 +2,8 @@
 
 from documents.builder import build_document
 from documents.document import Document
+from documents.html.elements import escape, escape_attribute
 from documents.html.tree import read_html
-from documents.html.writing import escape, escape_attribute
 
 
 def parse_html(html: str, where: str = "HTML") -> Document:

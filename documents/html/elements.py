@@ -1,8 +1,8 @@
 """What HTML's elements and attributes mean for translation (HTML Living Standard, 3.2.6.4 and 15.3)."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
-from documents.events import Role
+from documents.events import AttributeText, Role
 
 BLOCKS = frozenset(
     "address article aside blockquote body caption center col colgroup dd details dialog dir div dl dt fieldset "
@@ -63,3 +63,24 @@ def translated_attributes(name: str, attributes: Mapping[str, str]) -> list[str]
     if name in ("option", "optgroup", "track") and "label" in attributes:
         names.append("label")
     return names
+
+
+def escape(text: str) -> str:
+    """A text as HTML: &, < and > become character references."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def escape_attribute(text: str) -> str:
+    """A text as a value in double quotes."""
+    return escape(text).replace('"', "&quot;")
+
+
+def write_tag(name: str, attributes: Mapping[str, str], translated: Collection[str]) -> tuple[str, list[AttributeText]]:
+    """A start tag, and the places of its attributes whose names are in `translated`."""
+    markup, places = f"<{name}", []
+    for attribute, value in attributes.items():
+        start = len(markup) + 1
+        markup += f' {attribute}="{escape_attribute(value)}"'
+        if attribute in translated:
+            places.append(AttributeText(attribute, start, len(markup), value))
+    return markup + ">", places

@@ -15,8 +15,8 @@ from documents.html.elements import (
     role_of,
     says_translate,
     translated_attributes,
+    write_tag,
 )
-from documents.html.writing import write_tag
 from seq2seq.errors import DataError
 
 WHOLE_DOCUMENT = re.compile(r"<(?:!doctype|html|head|body|frameset)(?=[\s/>])", re.IGNORECASE)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import polib
 
-from documents.document_file import DocumentFile
+from documents.document import DocumentFile
 from documents.reading.encoding import DecodedText, decode_text
 from documents.text_formats.messages import read_message
 from seq2seq.errors import DataError

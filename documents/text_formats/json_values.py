@@ -4,8 +4,7 @@ import json
 import re
 from collections.abc import Sequence
 
-from documents.document import Document
-from documents.document_file import DocumentFile
+from documents.document import Document, DocumentFile
 from documents.reading.encoding import decode_text
 from documents.text_formats.messages import read_message
 from seq2seq.errors import DataError

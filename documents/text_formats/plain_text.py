@@ -3,8 +3,7 @@
 import re
 
 from documents.builder import build_document
-from documents.document import Document
-from documents.document_file import DocumentFile
+from documents.document import Document, DocumentFile
 from documents.events import End, Event, Role, Start
 from documents.html import parse_html
 from documents.reading.encoding import DecodedText, decode_text

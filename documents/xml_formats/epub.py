@@ -4,7 +4,7 @@ import posixpath
 from collections.abc import Iterator
 from urllib.parse import unquote
 
-from documents.document_file import DocumentFile
+from documents.document import DocumentFile
 from documents.events import AttributeText, End, Event, Role, Start
 from documents.html import elements as html
 from documents.reading.archive import Archive

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from functools import partial
 
-from documents.document_file import DocumentFile
+from documents.document import DocumentFile
 from documents.events import End, Event, Role, Start, Text
 from documents.reading.archive import Archive
 from documents.reading.xml_tree import Element, escape_xml, markup, read_xml

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from documents.document_file import DocumentFile
+from documents.document import DocumentFile
 from documents.events import End, Event, Role, Start
 from documents.reading.archive import Archive
 from documents.reading.xml_tree import Element, markup, read_xml

@@ -3,8 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from documents.document import Document
-from documents.document_file import DocumentFile
+from documents.document import Document, DocumentFile
 from documents.events import Event
 from documents.reading.archive import Archive
 from documents.reading.xml_tree import Element, XmlFile, read_xml

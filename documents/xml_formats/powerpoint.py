@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from documents.document_file import DocumentFile
+from documents.document import DocumentFile
 from documents.xml_formats.package import PackageFormat, read_package
 from documents.xml_formats.runs import RunNames, without_empty_runs
 from documents.xml_formats.word import walker

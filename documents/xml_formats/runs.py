@@ -12,8 +12,83 @@ from itertools import groupby
 
 from documents.events import End, Event, Role, Start, Text
 from documents.reading.xml_tree import Element, Node, escape_xml, markup
-from documents.xml_formats.fields import Field, is_field_part, with_fields
 from documents.xml_formats.trees import mark, verbatim
+
+CHARACTER, INSTRUCTION = "w:fldChar", "w:instrText"
+
+
+@dataclass(frozen=True)
+class Field:
+    """A field whose begin and end are in one paragraph.
+
+    begin: its runs up to the separator. result: what is displayed, as last computed. end: the run that ends it.
+    """
+
+    begin: Sequence[Element]
+    result: Sequence[Element]
+    end: Sequence[Element]
+
+    @property
+    def nodes(self) -> list[Element]:
+        return [*self.begin, *self.result, *self.end]
+
+    @property
+    def is_link(self) -> bool:
+        """Whether its result is text of the writer, and not computed."""
+        instruction = "".join(
+            element.text() for run in self.begin for element in run.walk() if element.name == INSTRUCTION
+        )
+        return instruction.split()[:1] == ["HYPERLINK"]
+
+
+def with_fields(nodes: Sequence[Element], run: str) -> Iterator[Element | Field]:
+    """The nodes of a paragraph, those of each complete field together."""
+    ends = ends_of_fields(nodes, run)
+    n = 0
+    while n < len(nodes):
+        if n in ends:
+            yield divide_field(nodes[n : ends[n] + 1], run)
+            n = ends[n] + 1
+        else:
+            yield nodes[n]
+            n += 1
+
+
+def is_field_part(node: Element) -> bool:
+    """Whether a run has a part of a field that begins or ends elsewhere."""
+    return any(child.name in (CHARACTER, INSTRUCTION) for child in node.elements)
+
+
+def kinds(node: Element, run: str) -> list[str]:
+    """The kinds of a run's field characters, in order."""
+    if node.name != run:
+        return []
+    return [child.attributes.get("w:fldCharType", "") for child in node.elements if child.name == CHARACTER]
+
+
+def ends_of_fields(nodes: Sequence[Element], run: str) -> dict[int, int]:
+    """For each node in which a field begins, the index of the node in which it ends, if it does."""
+    ends: dict[int, int] = {}
+    open_fields: list[int] = []
+    for n, node in enumerate(nodes):
+        for kind in kinds(node, run):
+            if kind == "begin":
+                open_fields.append(n)
+            elif kind == "end" and open_fields:
+                ends[open_fields.pop()] = n
+    return ends
+
+
+def divide_field(nodes: Sequence[Element], run: str) -> Field:
+    """A field's nodes as begin, result and end."""
+    depth = 0
+    for n, node in enumerate(nodes[:-1]):
+        found = kinds(node, run)
+        depth += found.count("begin") - found.count("end")
+        if depth == 1 and "separate" in found:
+            return Field(nodes[: n + 1], nodes[n + 1 : -1], nodes[-1:])
+    return Field(nodes, (), ())
+
 
 Walk = Callable[[Element], Iterator[Event]]
 NOT_FORMATTING = re.compile(r"<[\w.-]+:(?:lang|noProof)\b[^<>]*/>")  # of no account for how a run looks

@@ -5,7 +5,7 @@ import secrets
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from documents.document_file import DocumentFile
+from documents.document import DocumentFile
 from documents.events import End, Event, Role, Start
 from documents.reading.xml_tree import Element, markup, read_xml
 from documents.text_formats.plain_text import file_of

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from functools import partial
 
-from documents.document_file import DocumentFile
+from documents.document import DocumentFile
 from documents.events import Event
 from documents.reading.xml_tree import Element
 from documents.xml_formats.package import PackageFormat, read_package

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 
-from documents.document_file import DocumentFile
+from documents.document import DocumentFile
 from documents.events import End, Event, Role, Start, Text
 from documents.reading.xml_tree import Element, Node, XmlFile, markup, read_xml
 from documents.text_formats.plain_text import file_of

@@ -9,9 +9,7 @@ from typing import Annotated
 import typer
 
 from interlinear.console import FAILED, say
-from interlinear.decoding.adaptation import adapt_models
 from interlinear.decoding.alignment import AlignmentOutcome, align_pairs, load_aligner, read_pairs
-from interlinear.decoding.statistical_alignment import align_statistically
 from interlinear.options import AlignedBy, Device, Json, Reverse, Symmetrize, TokenisedPair, Tracking
 from seq2seq.errors import UsageError
 
@@ -80,6 +78,8 @@ def align(
     word of the whole source vocabulary; a target word whose word is not in its source has no link, and is counted on
     stderr.
     """
+    from interlinear.decoding.adaptation import adapt_models
+    from interlinear.decoding.statistical_alignment import align_statistically
     from seq2seq.alignment.stored_aligner import is_word_aligner
 
     pairs = read_pairs(source, target)

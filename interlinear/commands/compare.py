@@ -6,28 +6,26 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from interlinear.evaluation.case_study import Case, find_cases, format_cases, ranking_metric
-from interlinear.evaluation.comparison import compare_systems, format_table
+from interlinear.evaluation.comparison import (
+    Case,
+    compare_systems,
+    find_cases,
+    format_cases,
+    format_table,
+    ranking_metric,
+)
 from interlinear.evaluation.scoring import ScoringRun, load_system, needs_alignments
 from interlinear.evaluation.test_sets import TestSetSource
 from interlinear.options import (
     SYSTEM_HELP,
     AlignedBy,
-    DataName,
-    DataRoot,
     Device,
-    ImageFolder,
-    ImageNames,
     Json,
     Lowercase,
     MetricNames,
-    MtFile,
-    ReferenceFiles,
-    SourceFile,
-    Split,
-    TokenisedFiles,
     Tokenize,
     Tracking,
+    option_groups,
 )
 from seq2seq.errors import UsageError
 
@@ -42,16 +40,21 @@ Models = Annotated[
 ]
 
 
+@option_groups
 def compare(
     models: Models,
-    data: DataName = None,
-    split: Split = None,
-    source: SourceFile = None,
-    reference: ReferenceFiles = None,
-    mt: MtFile = None,
-    image_dir: ImageFolder = None,
-    images: ImageNames = None,
-    tokenised: TokenisedFiles = False,
+    test_set_source: Annotated[
+        TestSetSource,
+        "data",
+        "split",
+        "source",
+        "references",
+        "data_root",
+        "mt",
+        "image_dir",
+        "images",
+        "tokenised",
+    ] = TestSetSource(),
     metrics: MetricNames = None,
     tokenize: Tokenize = None,
     lowercase: Lowercase = None,
@@ -72,7 +75,6 @@ def compare(
         ),
     ] = 0,
     as_json: Json = False,
-    data_root: DataRoot = None,
     device: Device = "cpu",
     tracking: Tracking = None,
 ) -> None:
@@ -87,9 +89,6 @@ def compare(
     if len(models) < 2 or len(set(runs)) < len(runs):
         raise UsageError("compare", "two different models at least are needed", "name each model once")
     needs_alignments(metrics, by)  # raises for useless options before any model is loaded
-    test_set_source = TestSetSource(
-        data, split, source, reference or [], data_root, mt, image_dir, images, tokenised=tokenised
-    )
     loaded = {run: load_system(run, tracking, device) for run in runs}
     scoring = ScoringRun.of(loaded, test_set_source, metrics, tokenize, lowercase, by)
     case_metric = ranking_metric(scoring.metrics) if cases else None

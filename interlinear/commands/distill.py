@@ -5,20 +5,20 @@ from typing import Annotated
 
 import typer
 
-from interlinear.decoding.search_options import (
-    BeamSize,
-    CoveragePenalty,
-    LengthPenalty,
-    MaxLength,
-    MinLength,
-    PostEditingConfidence,
-    PostEditingPenalty,
-    ReplaceUnknown,
-    SearchOverrides,
+from interlinear.decoding.search_options import SearchOverrides
+from interlinear.options import (
+    DataRoot,
+    Device,
+    ModelName,
+    PrecisionName,
+    Tracking,
+    TrainingData,
+    UseShortlist,
+    option_groups,
 )
-from interlinear.options import DataRoot, Device, ModelName, PrecisionName, Tracking, TrainingData, UseShortlist
 
 
+@option_groups
 def distill(
     model: ModelName,
     data: TrainingData,
@@ -30,14 +30,17 @@ def distill(
     with_originals: Annotated[
         bool, typer.Option("--with-originals", help="Train on the original targets too: two pairs for every source.")
     ] = False,
-    beam_size: BeamSize = None,
-    length_penalty: LengthPenalty = None,
-    min_length: MinLength = None,
-    max_length: MaxLength = None,
-    coverage_penalty: CoveragePenalty = None,
-    post_editing_penalty: PostEditingPenalty = None,
-    post_editing_confidence: PostEditingConfidence = None,
-    replace_unknown: ReplaceUnknown = None,
+    search: Annotated[
+        SearchOverrides,
+        "beam_size",
+        "length_penalty",
+        "min_length",
+        "max_length",
+        "coverage_penalty",
+        "post_editing_penalty",
+        "post_editing_confidence",
+        "replace_unknown",
+    ] = SearchOverrides(),
     device: Device = "cpu",
     precision: PrecisionName = "fp32",
     use_shortlist: UseShortlist = False,
@@ -50,17 +53,7 @@ def distill(
     """
     from interlinear.synthetic_data.distillation import Distillation
 
-    overrides = SearchOverrides(
-        beam_size,
-        length_penalty,
-        min_length=min_length,
-        max_length=max_length,
-        coverage_penalty=coverage_penalty,
-        replace_unknown=replace_unknown,
-        post_editing_penalty=post_editing_penalty,
-        post_editing_confidence=post_editing_confidence,
-    )
     distillation = Distillation(
-        model, data, data_root, output, with_originals, overrides, device, precision, use_shortlist, tracking
+        model, data, data_root, output, with_originals, search, device, precision, use_shortlist, tracking
     )
     print(distillation.run())

@@ -7,38 +7,23 @@ from typing import Annotated
 import typer
 
 from interlinear.console import say
-from interlinear.decoding.search_options import (
-    BeamSize,
-    LengthPenalty,
-    MaxLength,
-    PostEditingConfidence,
-    PostEditingPenalty,
-    SearchOverrides,
-)
+from interlinear.decoding.search_options import SearchOverrides
 from interlinear.evaluation.evaluation_options import EvaluationOptions
 from interlinear.evaluation.test_sets import TestSetSource
 from interlinear.options import (
     PRECISION_HELP,
     SYSTEM_HELP,
     AlignedBy,
-    DataName,
-    DataRoot,
-    ImageFolder,
-    ImageNames,
     Json,
     Lowercase,
     MetricNames,
-    MtFile,
     PrecisionChoice,
-    ReferenceFiles,
     Reverse,
-    SourceFile,
-    Split,
     Symmetrize,
-    TokenisedFiles,
     Tokenize,
     Tracking,
     UseShortlist,
+    option_groups,
 )
 
 SystemName = Annotated[
@@ -51,16 +36,10 @@ SystemName = Annotated[
 ]
 
 
+@option_groups
 def evaluate(
     model: SystemName,
-    data: DataName = None,
-    split: Split = None,
-    source: SourceFile = None,
-    reference: ReferenceFiles = None,
-    mt: MtFile = None,
-    image_dir: ImageFolder = None,
-    images: ImageNames = None,
-    no_images: Annotated[bool, typer.Option("--no-images", help="Ignore the pictures.")] = False,
+    test_set_source: TestSetSource = TestSetSource(),
     shuffle_images: Annotated[
         bool,
         typer.Option("--shuffle-images", help="Also score with the pictures shuffled between lines (Elliott 2018)."),
@@ -69,18 +48,20 @@ def evaluate(
         int | None,
         typer.Option(min=0, metavar="N", show_default=False, help="Random seed of --shuffle-images; else 1."),
     ] = None,
-    tokenised: TokenisedFiles = False,
     metrics: MetricNames = None,
     tokenize: Tokenize = None,
     lowercase: Lowercase = None,
     by: AlignedBy = None,
     reverse: Reverse = None,
     symmetrize: Symmetrize = None,
-    beam_size: BeamSize = None,
-    length_penalty: LengthPenalty = None,
-    max_length: MaxLength = None,
-    post_editing_penalty: PostEditingPenalty = None,
-    post_editing_confidence: PostEditingConfidence = None,
+    search: Annotated[
+        SearchOverrides,
+        "beam_size",
+        "length_penalty",
+        "max_length",
+        "post_editing_penalty",
+        "post_editing_confidence",
+    ] = SearchOverrides(),
     confidence_curve: Annotated[
         bool,
         typer.Option(
@@ -96,7 +77,6 @@ def evaluate(
         bool, typer.Option("--log", help="Log the scores to MLflow, in a run nested in the training run.")
     ] = False,
     as_json: Json = False,
-    data_root: DataRoot = None,
     device: Annotated[
         str | None, typer.Option(metavar="DEVICE", show_default=False, help="cpu, cuda or cuda:N; else cpu.")
     ] = None,
@@ -118,22 +98,14 @@ def evaluate(
 
     options = EvaluationOptions(
         model=model,
-        test_set_source=TestSetSource(
-            data, split, source, reference or [], data_root, mt, image_dir, images, no_images, tokenised
-        ),
+        test_set_source=test_set_source,
         metrics=metrics,
         tokenize=tokenize,
         lowercase=lowercase,
         by=by,
         reverse=reverse,
         symmetrize=symmetrize,
-        search=SearchOverrides(
-            beam_size,
-            length_penalty,
-            max_length=max_length,
-            post_editing_penalty=post_editing_penalty,
-            post_editing_confidence=post_editing_confidence,
-        ),
+        search=search,
         shuffle_images=shuffle_images,
         seed=seed,
         confidence_curve=confidence_curve,

@@ -64,7 +64,7 @@ def features(
     extraction = FeatureExtraction(archive, index or index_file, members, config, network.resolve(), output)
     run: ShardRunner = extract_with_threads
     if address is not None:
-        from training.ray.image_features import extract_on_ray
+        from training.ray.data import extract_on_ray
 
         run = extract_on_ray(address)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())

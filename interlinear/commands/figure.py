@@ -7,8 +7,6 @@ import typer
 
 from interlinear.commands import figure_systems
 from interlinear.decoding.alignment import load_aligner
-from interlinear.decoding.explanation import explain_output
-from interlinear.evaluation.gold_pairs import align_gold_pair, read_gold_pair
 from interlinear.options import (
     AlignedBy,
     DataRoot,
@@ -66,6 +64,7 @@ def attention(
     it predicts as the source of each word, of the end, and of every `<null>` after it (Kiyono et al. 2018, figures 2
     and 3).
     """
+    from interlinear.decoding.explanation import explain_output
     from seq2seq.figures.grid import Languages
     from seq2seq.figures.matrices import attention_matrix
 
@@ -89,6 +88,7 @@ def gated(
     tracking: Tracking = None,
 ) -> None:
     """Draw the gated attention, o alpha + (1 - o) beta, of a model with contextual gates."""
+    from interlinear.decoding.explanation import explain_output
     from seq2seq.figures.grid import Languages
     from seq2seq.figures.matrices import attention_matrix
 
@@ -108,6 +108,7 @@ def gate(
     tracking: Tracking = None,
 ) -> None:
     """Draw 1 - o for every target word: the weight of word attention in a contextual gate."""
+    from interlinear.decoding.explanation import explain_output
     from seq2seq.figures.matrices import gate_strip
 
     explained = explain_output(model, source, target, "gated", device, tracking)
@@ -142,8 +143,9 @@ def alignment(
     tracking: Tracking = None,
 ) -> None:
     """Draw a model's alignment of a pair over a manual one: of given texts, or of a line of a data set."""
+    from interlinear.evaluation.gold_pairs import align_gold_pair, read_gold_pair
     from seq2seq.figures.grid import Languages
-    from seq2seq.figures.links import alignment_grid
+    from seq2seq.figures.matrices import alignment_grid
 
     gold_pair = read_gold_pair(source, target, gold, data, split, line, tokenised, data_root)
     aligner = load_aligner(model, by, reverse, symmetrize, gold_pair.tokenised, device, tracking)

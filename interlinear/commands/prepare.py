@@ -2,31 +2,15 @@
 
 from pathlib import Path
 
-from interlinear.options import DataCluster, DataName, DataRoot, PreparedFolder, RecipeName, Settings
-from interlinear.parallel_text import (
-    DatasetFolder,
-    DevSize,
-    OwnLanguages,
-    OwnPairs,
-    OwnSource,
-    OwnTarget,
-    OwnText,
-    SplitSeed,
-    TestSize,
-)
+from interlinear.options import DataCluster, DataName, DataRoot, PreparedFolder, RecipeName, Settings, option_groups
+from interlinear.parallel_text import OwnText
 
 
+@option_groups
 def prepare(
     recipe: RecipeName,
     data: DataName = None,
-    source: OwnSource = None,
-    target: OwnTarget = None,
-    pairs: OwnPairs = None,
-    languages: OwnLanguages = None,
-    dev: DevSize = None,
-    test: TestSize = None,
-    split_seed: SplitSeed = None,
-    dataset_folder: DatasetFolder = None,
+    own_text: OwnText = OwnText(),
     settings: Settings = None,
     data_root: DataRoot = None,
     prepared: PreparedFolder = Path("prepared"),
@@ -38,7 +22,6 @@ def prepare(
     from training.recipe import load_recipe
     from training.runs.job import prepare_data
 
-    own_text = OwnText(source, target, pairs, languages, dev, test, split_seed, dataset_folder)
     dataset = open_dataset(own_text.data_set(data, recipe, settings or ()), data_root)
     read = load_recipe(recipe, settings or (), dataset.defaults)
     if address is None:

@@ -5,10 +5,11 @@ from typing import Annotated
 
 import typer
 
-from interlinear.decoding.search_options import BeamSize, LengthPenalty, MaxLength, SearchOverrides
-from interlinear.options import DataRoot, Device, PrecisionName, Tracking, TrainingData
+from interlinear.decoding.search_options import SearchOverrides
+from interlinear.options import DataRoot, Device, PrecisionName, Tracking, TrainingData, option_groups
 
 
+@option_groups
 def round_trip(
     data: TrainingData,
     to_source: Annotated[
@@ -51,9 +52,7 @@ def round_trip(
             help="Number of artificial post-edits wanted; else as many as have the edit rates of the real ones.",
         ),
     ] = None,
-    beam_size: BeamSize = None,
-    length_penalty: LengthPenalty = None,
-    max_length: MaxLength = None,
+    search: Annotated[SearchOverrides, "beam_size", "length_penalty", "max_length"] = SearchOverrides(),
     device: Device = "cpu",
     precision: PrecisionName = "fp32",
     tracking: Tracking = None,
@@ -66,9 +65,8 @@ def round_trip(
     """
     from interlinear.synthetic_data.round_trip import RoundTrip
 
-    overrides = SearchOverrides(beam_size, length_penalty, max_length=max_length)
     options = RoundTrip(
-        data, field, to_source, to_target, post_edits, data_root, output, repeat, triples, overrides, device, precision,
+        data, field, to_source, to_target, post_edits, data_root, output, repeat, triples, search, device, precision,
         tracking,
     )  # fmt: skip
     print(options.run())

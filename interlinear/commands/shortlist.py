@@ -2,14 +2,15 @@
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from interlinear.console import say
-from interlinear.decoding.shortlist_keeping import check_destination, find_destination, keep_shortlist
-from interlinear.decoding.shortlist_making import DevCoverage, MadeShortlist, make_shortlist, measure_on_dev
 from interlinear.options import DataRoot, Device, Json, Tracking, TrainingData
+
+if TYPE_CHECKING:
+    from interlinear.decoding.shortlist_making import DevCoverage, MadeShortlist
 
 
 def shortlist(
@@ -62,6 +63,13 @@ def shortlist(
     without --shortlist are not affected. Prints how many words a sentence sees, and what share of the words of the dev
     set's references, and of the model's own outputs from the whole vocabulary, is among them.
     """
+    from interlinear.decoding.shortlist_making import (
+        check_destination,
+        find_destination,
+        keep_shortlist,
+        make_shortlist,
+        measure_on_dev,
+    )
     from registry.resolve import fetch_bundle
     from seq2seq.bundle import load
     from seq2seq.devices import check_device
@@ -86,7 +94,7 @@ def shortlist(
     print(as_record(name, made, measured) if as_json else as_text(name, made, measured, vocabulary))
 
 
-def as_text(name: str, made: MadeShortlist, measured: DevCoverage | None, vocabulary: int) -> str:
+def as_text(name: str, made: "MadeShortlist", measured: "DevCoverage | None", vocabulary: int) -> str:
     """What was made, and what it covers, for people."""
     lines = [f"{name} has a shortlist of {made.pairs:,} pairs"]
     if measured:
@@ -100,7 +108,7 @@ def as_text(name: str, made: MadeShortlist, measured: DevCoverage | None, vocabu
     return "\n".join(lines)
 
 
-def as_record(name: str, made: MadeShortlist, measured: DevCoverage | None) -> str:
+def as_record(name: str, made: "MadeShortlist", measured: "DevCoverage | None") -> str:
     """The same as JSON."""
     record: dict[str, object] = {"model": name, "pairs": made.pairs, "left_out": made.left_out}
     if measured:

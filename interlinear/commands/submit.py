@@ -27,18 +27,9 @@ from interlinear.options import (
     Workers,
     check_cuda_graphs,
     number_range,
+    option_groups,
 )
-from interlinear.parallel_text import (
-    DatasetFolder,
-    DevSize,
-    OwnLanguages,
-    OwnPairs,
-    OwnSource,
-    OwnTarget,
-    OwnText,
-    SplitSeed,
-    TestSize,
-)
+from interlinear.parallel_text import OwnText
 from seq2seq.errors import UsageError
 
 if TYPE_CHECKING:
@@ -47,18 +38,12 @@ if TYPE_CHECKING:
 LOCAL_STORE = re.compile(r"(sqlite|file):|[^:]*$")  # an MLflow URI that refers to a local file
 
 
+@option_groups
 def submit(
     recipe: RecipeName,
     address: ClusterAddress,
     data: DataName = None,
-    source: OwnSource = None,
-    target: OwnTarget = None,
-    pairs: OwnPairs = None,
-    languages: OwnLanguages = None,
-    dev: DevSize = None,
-    test: TestSize = None,
-    split_seed: SplitSeed = None,
-    dataset_folder: DatasetFolder = None,
+    own_text: OwnText = OwnText(),
     settings: Settings = None,
     workers: Workers = "1",
     gpu: Gpu = False,
@@ -105,15 +90,13 @@ def submit(
     text too, as with --pack-data. The first line is the address of its run in MLflow. Without --wait the job's name is
     printed then, and the command ends.
     """
-    from training.ray.job_package import build_package
-    from training.ray.job_spec import build_job_spec
+    from training.ray.job_package import build_job_spec, build_package
     from training.ray.jobs import Cluster, check_resources
 
     min_workers, _ = number_range("--workers", workers)
     check_cuda_graphs(no_cuda_graphs, gpu)
     if no_tracking and (register or tracking or experiment or parent):
         raise UsageError("--no-tracking", "the other options of MLflow have no effect with it", "leave it or them out")
-    own_text = OwnText(source, target, pairs, languages, dev, test, split_seed, dataset_folder)
     pack_data = pack_data or bool(own_text.paths)
     if pack_data and data_root:
         raise UsageError(

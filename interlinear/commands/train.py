@@ -29,36 +29,20 @@ from interlinear.options import (
     TrainingCluster,
     check_cuda_graphs,
     number_range,
+    option_groups,
 )
-from interlinear.parallel_text import (
-    DatasetFolder,
-    DevSize,
-    OwnLanguages,
-    OwnPairs,
-    OwnSource,
-    OwnTarget,
-    OwnText,
-    SplitSeed,
-    TestSize,
-)
-from interlinear.progress import ProgressLine
-from interlinear.training_output import report_interruption, report_outcome
+from interlinear.parallel_text import OwnText
+from interlinear.progress import ProgressLine, report_interruption, report_outcome
 
 if TYPE_CHECKING:
     from training.events import Observer
 
 
+@option_groups
 def train(
     recipe: RecipeName,
     data: DataName = None,
-    source: OwnSource = None,
-    target: OwnTarget = None,
-    pairs: OwnPairs = None,
-    languages: OwnLanguages = None,
-    dev: DevSize = None,
-    test: TestSize = None,
-    split_seed: SplitSeed = None,
-    dataset_folder: DatasetFolder = None,
+    own_text: OwnText = OwnText(),
     settings: Settings = None,
     workers: LocalWorkers = None,
     gpu: Gpu = False,
@@ -93,7 +77,6 @@ def train(
         raise UsageError("--no-ray", "several workers or an address need Ray", "leave it out, or train with one worker")
     if no_tracking and (register or tracking or experiment or parent):
         raise UsageError("--no-tracking", "the other options of MLflow have no effect with it", "leave it or them out")
-    own_text = OwnText(source, target, pairs, languages, dev, test, split_seed, dataset_folder)
     data = own_text.data_set(data, recipe, settings or ())
     shared_storage = None
     if storage:

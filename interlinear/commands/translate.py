@@ -10,18 +10,7 @@ from interlinear.console import FAILED, progress, say
 from interlinear.decoding.alignment import load_reverse
 from interlinear.decoding.glossary import DoNotTranslate, FindTerms, Glossary, Protect, terms_finder
 from interlinear.decoding.input_lines import attach_inputs, read_groups
-from interlinear.decoding.search_options import (
-    BeamSize,
-    CoveragePenalty,
-    LengthPenalty,
-    MaxLength,
-    MinLength,
-    NBest,
-    PostEditingConfidence,
-    PostEditingPenalty,
-    ReplaceUnknown,
-    SearchOverrides,
-)
+from interlinear.decoding.search_options import SearchOverrides
 from interlinear.decoding.translation import LineOutcome, check_target_prefix, translate_lines
 from interlinear.options import (
     CompileSearch,
@@ -37,6 +26,7 @@ from interlinear.options import (
     TokenisedInput,
     Tracking,
     UseShortlist,
+    option_groups,
 )
 from seq2seq.errors import UsageError
 
@@ -46,21 +36,14 @@ if TYPE_CHECKING:
     from seq2seq.search import SearchOptions
 
 
+@option_groups
 def translate(
     model: ModelName,
     files: Annotated[list[Path] | None, InputFiles] = None,
     mt: MtFile = None,
     image_dir: ImageFolder = None,
     images: ImageNames = None,
-    n_best: NBest = None,
-    beam_size: BeamSize = None,
-    length_penalty: LengthPenalty = None,
-    min_length: MinLength = None,
-    max_length: MaxLength = None,
-    coverage_penalty: CoveragePenalty = None,
-    post_editing_penalty: PostEditingPenalty = None,
-    post_editing_confidence: PostEditingConfidence = None,
-    replace_unknown: ReplaceUnknown = None,
+    search: SearchOverrides = SearchOverrides(),
     tokenised: TokenisedInput = False,
     glossary: Glossary = None,
     do_not_translate: DoNotTranslate = None,
@@ -102,30 +85,19 @@ def translate(
     pptx, xlsx, odt, odp, ods or epub. Only its text changes. A sentence that the model cannot read stays, and the exit
     code is 1. See docs/documents.md.
     """
-    from interlinear.decoding.document_files import check_lines, document_to_translate
+    from interlinear.decoding.document_translation import check_lines, document_to_translate
     from interlinear.decoding.model_loading import load_bundle
     from seq2seq.generate import SequenceGenerator
 
     if reverse and not explain:
         raise UsageError("--reverse", "it is for explanations", "say --explain too, or leave it out")
-    overrides = SearchOverrides(
-        beam_size,
-        length_penalty,
-        n_best,
-        min_length,
-        max_length,
-        coverage_penalty,
-        replace_unknown,
-        post_editing_penalty,
-        post_editing_confidence,
-    )
     document = None
     if output:
         unused = {
             "--mt": mt,
             "--image-dir": image_dir,
             "--images": images,
-            "--n-best": n_best,
+            "--n-best": search.n_best,
             "--tokenised": tokenised,
             "--target-prefix": target_prefix is not None,
         }
@@ -133,7 +105,7 @@ def translate(
     else:
         check_lines(files or [])
     bundle = load_bundle(model, tracking, device, precision, use_shortlist, compile_search)
-    options = overrides.apply_to(bundle)
+    options = search.apply_to(bundle)
     find_terms = terms_finder(bundle, glossary, do_not_translate, protect, tokenised)
     if target_prefix is not None:
         check_target_prefix(bundle, tokenised)
@@ -149,7 +121,7 @@ def translate(
         if outcome.problem:
             failed += 1
             say(f"{outcome.line.where}: {outcome.problem} The line stays empty.")
-        print(as_record(outcome) if as_json or explain else as_text(outcome, numbered=n_best is not None))
+        print(as_record(outcome) if as_json or explain else as_text(outcome, numbered=search.n_best is not None))
         sys.stdout.flush()
     return FAILED if failed else 0
 
@@ -162,8 +134,7 @@ def write_translation(
     find_terms: FindTerms | None,
 ) -> int:
     """Translate a document and write it; returns the exit code."""
-    from interlinear.decoding.document_files import write_at_once
-    from interlinear.decoding.document_translation import translate_document
+    from interlinear.decoding.document_translation import translate_document, write_at_once
 
     if (task := generation.bundle.card.task) != "translation":
         raise UsageError("--output", f"documents are translated, and this is a model for {task}", "name another model")

@@ -20,7 +20,6 @@ from interlinear.options import (
     TrainingData,
     check_per_gpu,
 )
-from interlinear.tuning.tuning_run import TuningConfig, run_tuning
 from seq2seq.errors import UsageError
 
 
@@ -80,6 +79,7 @@ def tune(
     Example: `interlinear tune rnnsearch --data demo --trials 4`. The last line printed is the path of the best trial's
     recipe, for `interlinear train`.
     """
+    from interlinear.tuning.tuning_run import TuningConfig, run_tuning
     from training.tuning.planning import TuningRequest
     from training.tuning.space import read_space
 

@@ -4,25 +4,25 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from interlinear.console import say
 from interlinear.decoding.alignment import Aligner, SentencePair, UnknownWords, length_problem
 from interlinear.progress import LiveLine, format_duration
+from seq2seq.alignment import Link
+from seq2seq.alignment.hmm import align_corpus
+from seq2seq.alignment.pair_batches import normalize_words
+from seq2seq.bundle import Bundle, write_bundle
 from seq2seq.errors import UsageError
+from seq2seq.explain import TextWithWords
+from seq2seq.generate import SequenceGenerator
+from seq2seq.model.ensemble import Predictor
+from seq2seq.model.model import Model
+from training.adaptation import AdaptationPair, adapt
+from training.data.guide.piece_links import piece_links, word_ranges
 
-if TYPE_CHECKING:
-    from seq2seq.alignment import Link
-    from seq2seq.bundle import Bundle
-    from seq2seq.explain import TextWithWords
-    from seq2seq.generate import SequenceGenerator
-    from seq2seq.model.ensemble import Predictor
 
-
-def check_adaptable(name: str, bundle: "Bundle[Predictor]") -> None:
+def check_adaptable(name: str, bundle: Bundle[Predictor]) -> None:
     """Raises UsageError for a model that cannot be trained on pairs of texts."""
-    from seq2seq.model.model import Model
-
     if not isinstance(bundle.model, Model):
         raise UsageError("--adapt", f"{name} is an ensemble", "name one model")
     if bundle.card.model.images:
@@ -43,8 +43,6 @@ def adapt_models(
     in this folder, that of --reverse in the one with `-reverse` after its name. Raises UsageError for models that
     cannot be adapted, or if no pair is left.
     """
-    from seq2seq.generate import SequenceGenerator
-
     generations = [generation for generation in (aligner.forward, aligner.backward) if generation]
     for name, generation in zip(names, generations, strict=True):
         check_adaptable(name, generation.bundle)
@@ -71,19 +69,16 @@ def long_side(aligner: Aligner, pair: SentencePair) -> str:
 
 
 def read_pair_texts(
-    generation: "SequenceGenerator", texts: Sequence[tuple[str, str]], raw: bool
-) -> Iterator[tuple["TextWithWords", "TextWithWords"]]:
+    generation: SequenceGenerator, texts: Sequence[tuple[str, str]], raw: bool
+) -> Iterator[tuple[TextWithWords, TextWithWords]]:
     """The encoded texts of every pair, with their words."""
     sources, targets = zip(*texts, strict=True)
     name = generation.bundle.card.model.first_text
     return zip(generation.read_texts(name, sources, raw), generation.read_texts("target", targets, raw), strict=True)
 
 
-def learned_links(generation: "SequenceGenerator", texts: Sequence[tuple[str, str]], raw: bool) -> "list[list[Link]]":
+def learned_links(generation: SequenceGenerator, texts: Sequence[tuple[str, str]], raw: bool) -> list[list[Link]]:
     """The links of the pairs' words, as the model counts them, by an HMM aligner that learns from these pairs."""
-    from seq2seq.alignment.hmm import align_corpus
-    from seq2seq.alignment.pair_words import normalize_words
-
     words = [
         (
             normalize_words(word.text for word in source.display_words),
@@ -101,17 +96,13 @@ def learned_links(generation: "SequenceGenerator", texts: Sequence[tuple[str, st
 
 def adapt_bundle(
     name: str,
-    generation: "SequenceGenerator",
+    generation: SequenceGenerator,
     texts: Sequence[tuple[str, str]],
-    links: "Sequence[Sequence[Link]]",
+    links: Sequence[Sequence[Link]],
     raw: bool,
     seed: int,
-) -> "Bundle[Predictor]":
+) -> Bundle[Predictor]:
     """The generator's bundle, whose model has been trained on the pairs; progress is shown on stderr."""
-    from seq2seq.model.model import Model
-    from training.adaptation import AdaptationPair, adapt
-    from training.data.guide.piece_links import piece_links, word_ranges
-
     pairs = [
         AdaptationPair(
             source.encoded.ids,
@@ -139,11 +130,8 @@ def adapt_bundle(
     return generation.bundle
 
 
-def keep(folder: Path, bundle: "Bundle[Predictor]", pairs: int, seed: int) -> None:
+def keep(folder: Path, bundle: Bundle[Predictor], pairs: int, seed: int) -> None:
     """Write the adapted model as a bundle. Its card has no scores: those of the model before are not its own."""
-    from seq2seq.bundle import write_bundle
-    from seq2seq.model.model import Model
-
     assert isinstance(bundle.model, Model)
     data = bundle.card.data | {"adapted": {"pairs": pairs, "seed": seed}}
     write_bundle(folder, bundle.model, bundle.tokenizers, bundle.card.model_copy(update={"data": data, "metrics": {}}))

@@ -1,22 +1,24 @@
 """Translation of documents: their texts sentence by sentence, in batches over the whole file."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from documents import AlignedText, DocumentFile, Segment
+from documents.files import ARCHIVE_READERS, read_file
 from documents.inline import join_aligned
-from seq2seq.errors import RequestError
+from interlinear.decoding.glossary import FindTerms
+from seq2seq.errors import RequestError, UsageError
+from seq2seq.formatted_output import format_result
+from seq2seq.generate import SequenceGenerator
+from seq2seq.generation_request import GenerationResult, Request
+from seq2seq.search import SearchOptions
 from seq2seq.text.formatting import Edges, edges_of_parts
 from seq2seq.text.long_sentences import divide
 from seq2seq.text.sentences import sentence_separators, split_sentences_by_line
-
-if TYPE_CHECKING:
-    from interlinear.decoding.glossary import FindTerms
-    from seq2seq.generate import SequenceGenerator
-    from seq2seq.generation_request import GenerationResult
-    from seq2seq.search import SearchOptions
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,7 @@ class SplitSegment:
         segment: Segment,
         language: str | None,
         fits: Callable[[str], bool],
-        find_terms: "FindTerms | None" = None,
+        find_terms: FindTerms | None = None,
     ) -> "SplitSegment":
         """Split the text of a segment. `fits`: whether the model can read a sentence; terms are not divided."""
         text, spans, edges = segment.text, [], []
@@ -68,19 +70,16 @@ class TranslatedDocument:
 
 
 def translate_document(
-    generation: "SequenceGenerator",
+    generation: SequenceGenerator,
     file: DocumentFile,
-    options: "SearchOptions",
-    progress: "Callable[[Iterable[GenerationResult | RequestError], int], Iterator[GenerationResult | RequestError]]",
-    find_terms: "FindTerms | None" = None,
+    options: SearchOptions,
+    progress: Callable[[Iterable[GenerationResult | RequestError], int], Iterator[GenerationResult | RequestError]],
+    find_terms: FindTerms | None = None,
 ) -> TranslatedDocument:
     """Translate a document. Equal sentences are searched once; those with tags among their words are explained.
 
     `progress` passes the answers through, and gets their number. `find_terms`: the terms of a sentence.
     """
-    from seq2seq.formatted_output import format_result
-    from seq2seq.generation_request import Request
-
     card = generation.bundle.card
     name, source, target = card.model.first_text, card.languages.get("source"), card.languages.get("target")
 
@@ -126,7 +125,7 @@ def translate_document(
     return TranslatedDocument(file.render(translations, target or "und"), problems)
 
 
-def aligned(sentence: str, answer: "GenerationResult | RequestError") -> AlignedText:
+def aligned(sentence: str, answer: GenerationResult | RequestError) -> AlignedText:
     """A sentence's translation with its links; without an explanation both are linked as a whole."""
     if isinstance(answer, RequestError):
         return AlignedText.of_parts(sentence, [(0, len(sentence))], [(0, len(sentence))])
@@ -135,3 +134,49 @@ def aligned(sentence: str, answer: "GenerationResult | RequestError") -> Aligned
         return AlignedText.of_parts(text, [(0, len(sentence))], [(0, len(text))] if text else [])
     source, target = ([(word.start, word.end) for word in words] for words in (explanation.source, explanation.target))
     return AlignedText(text, source, target, explanation.alignment)
+
+
+def document_to_translate(files: Sequence[Path], output: Path, unused: Mapping[str, object]) -> DocumentFile:
+    """The document that a call with --output names, before a model is loaded. Raises UsageError for options that a
+    document does not have, DataError for a document that cannot be read."""
+    if given := next((option for option, value in unused.items() if value), None):
+        raise UsageError(given, "it is for lines, and --output writes a document", "leave one of them out")
+    if len(files) != 1:
+        raise UsageError("--output", "it takes one document", "name one input file")
+    check_output(files[0], output)
+    return read_file(files[0])
+
+
+def check_lines(files: Sequence[Path]) -> None:
+    """Raises UsageError for a file that has no lines of text, by its suffix."""
+    for file in files:
+        if file.suffix.lower() in ARCHIVE_READERS:
+            name = f"{file.stem}.translated{file.suffix}"
+            raise UsageError(str(file), "it is a document, and not lines of text", f"say where to write it: -o {name}")
+
+
+def check_output(file: Path, output: Path) -> None:
+    """Raises UsageError if a document cannot be written there."""
+    if file.suffix.lower() != output.suffix.lower():
+        problem = f"{output.name} has not the suffix of {file.name}, and a document keeps its format"
+        raise UsageError("--output", problem, f"name it {output.with_suffix(file.suffix).name}")
+    if output.is_dir() or not output.absolute().parent.is_dir():
+        problem = "is a folder" if output.is_dir() else "is in a folder that does not exist"
+        raise UsageError("--output", f"{output} {problem}", "name a file in an existing folder")
+    if output.exists() and output.samefile(file):
+        raise UsageError("--output", f"{output} is the document itself", "name another file")
+
+
+def write_at_once(path: Path, content: bytes) -> None:
+    """Write a file that is there completely or, after an error, as it was."""
+    handle, temporary = tempfile.mkstemp(dir=path.absolute().parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        mask = os.umask(0)
+        os.umask(mask)
+        Path(temporary).chmod(0o666 & ~mask)
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise

@@ -1,17 +1,16 @@
 """The attention weights of one output of a model, for `figure attention`, `figure gated` and `figure gate`."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from interlinear.decoding.alignment import check_reading
+from interlinear.decoding.model_loading import load_generation
 from interlinear.options import AlignmentKind
 from seq2seq.attention_reading import READINGS
+from seq2seq.bundle import ModelCard
 from seq2seq.errors import RequestError
-
-if TYPE_CHECKING:
-    from seq2seq.bundle import ModelCard
-    from seq2seq.explain import Explanation
-    from seq2seq.generate import SequenceGenerator
+from seq2seq.explain import Explanation
+from seq2seq.generate import SequenceGenerator
+from seq2seq.generation_request import Request
 
 WITH_MATRIX = {name: reading for name, reading in READINGS.items() if not reading.vocabulary}
 
@@ -24,8 +23,8 @@ class ExplainedOutput:
     words that the alignment module predicts; otherwise empty.
     """
 
-    card: "ModelCard"
-    explanation: "Explanation"
+    card: ModelCard
+    explanation: Explanation
     matrix: str
     predictions: list[str]
 
@@ -50,8 +49,6 @@ def explain_output(
     Raises UsageError if the model does not have that kind of attention, RequestError for an unreadable text, and the
     errors of `load_generation`.
     """
-    from interlinear.decoding.model_loading import load_generation
-
     generation = load_generation(model, tracking, device)
     kinds = generation.attention_kinds
     reading = check_reading(model, by, kinds, WITH_MATRIX) if by else generation.best_reading
@@ -68,10 +65,8 @@ def explain_output(
     return ExplainedOutput(generation.bundle.card, explanation, reading.matrix, predictions)
 
 
-def explain(generation: "SequenceGenerator", source: str, target: str | None) -> tuple[str, "Explanation"]:
+def explain(generation: SequenceGenerator, source: str, target: str | None) -> tuple[str, Explanation]:
     """An output, given or the model's own, and its explanation. Raises RequestError for an unreadable text."""
-    from seq2seq.generation_request import Request
-
     name = generation.bundle.card.model.first_text
     request = Request({name: source}, generation.bundle.card.search, explain=True)
     generation.encode(request)  # raises RequestError for a text that cannot be read

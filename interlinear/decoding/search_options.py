@@ -12,71 +12,66 @@ if TYPE_CHECKING:
     from seq2seq.model.ensemble import Predictor
     from seq2seq.search import SearchOptions
 
-BeamSize = Annotated[
-    int | None,
-    typer.Option(
-        min=1, max=64, metavar="N", show_default=False, help="Hypotheses kept at each step; 1 is greedy search."
-    ),
-]
-LengthPenalty = Annotated[
-    str | None,
-    typer.Option(
-        metavar="none|average|ALPHA", show_default=False, help="How scores are normalised; a number is GNMT's alpha."
-    ),
-]
-MaxLength = Annotated[
-    int | None,
-    typer.Option(min=1, metavar="N", show_default=False, help="Maximum number of output tokens; else 2 x source + 10."),
-]
-MinLength = Annotated[
-    int | None, typer.Option(min=0, metavar="N", show_default=False, help="Minimum number of output tokens.")
-]
-CoveragePenalty = Annotated[
-    float | None,
-    typer.Option(
-        min=0, metavar="BETA", show_default=False, help="GNMT's beta: penalty for source words without attention."
-    ),
-]
-PostEditingPenalty = Annotated[
-    float | None,
-    typer.Option(
-        min=0, max=100, metavar="WEIGHT", show_default=False,
-        help="Penalty for each output token that is in no input text, for post-editing models.",
-    ),
-]  # fmt: skip
-PostEditingConfidence = Annotated[
-    float | None,
-    typer.Option(
-        min=0, max=1, metavar="P", show_default=False,
-        help="Keep a machine translation unedited if the tokens of the edited one have a lower mean probability.",
-    ),
-]  # fmt: skip
-NBest = Annotated[
-    int | None, typer.Option(min=1, max=64, metavar="N", show_default=False, help="Number of outputs for every line.")
-]
-ReplaceUnknown = Annotated[
-    bool | None,
-    typer.Option(
-        "--replace-unknown",
-        show_default=False,
-        help="Replace unknown words by the source word with the largest weight.",
-    ),
-]
-
 
 @dataclass(frozen=True)
 class SearchOverrides:
     """Search options of the command line; None where an option is absent."""
 
-    beam_size: int | None = None
-    length_penalty: str | None = None
-    n_best: int | None = None
-    min_length: int | None = None
-    max_length: int | None = None
-    coverage_penalty: float | None = None
-    replace_unknown: bool | None = None
-    post_editing_penalty: float | None = None
-    post_editing_confidence: float | None = None
+    n_best: Annotated[
+        int | None,
+        typer.Option(min=1, max=64, metavar="N", show_default=False, help="Number of outputs for every line."),
+    ] = None
+    beam_size: Annotated[
+        int | None,
+        typer.Option(
+            min=1, max=64, metavar="N", show_default=False, help="Hypotheses kept at each step; 1 is greedy search."
+        ),
+    ] = None
+    length_penalty: Annotated[
+        str | None,
+        typer.Option(
+            metavar="none|average|ALPHA",
+            show_default=False,
+            help="How scores are normalised; a number is GNMT's alpha.",
+        ),
+    ] = None
+    min_length: Annotated[
+        int | None, typer.Option(min=0, metavar="N", show_default=False, help="Minimum number of output tokens.")
+    ] = None
+    max_length: Annotated[
+        int | None,
+        typer.Option(
+            min=1, metavar="N", show_default=False, help="Maximum number of output tokens; else 2 x source + 10."
+        ),
+    ] = None
+    coverage_penalty: Annotated[
+        float | None,
+        typer.Option(
+            min=0, metavar="BETA", show_default=False, help="GNMT's beta: penalty for source words without attention."
+        ),
+    ] = None
+    post_editing_penalty: Annotated[
+        float | None,
+        typer.Option(
+            min=0, max=100, metavar="WEIGHT", show_default=False,
+            help="Penalty for each output token that is in no input text, for post-editing models.",
+        ),
+    ] = None  # fmt: skip
+    post_editing_confidence: Annotated[
+        float | None,
+        typer.Option(
+            min=0, max=1, metavar="P", show_default=False,
+            help="Keep a machine translation unedited if the tokens of the edited one have a lower mean probability.",
+        ),
+    ] = None  # fmt: skip
+    replace_unknown: Annotated[
+        bool | None,
+        typer.Option(
+            "--replace-unknown",
+            show_default=False,
+            help="Replace unknown words by the source word with the largest weight.",
+        ),
+    ] = None
 
     def apply_to(self, bundle: "Bundle[Predictor]", n_best: int | None = None) -> "SearchOptions":
         """The search options of a bundle with these overrides. `n_best`: the bundle's own is not taken.

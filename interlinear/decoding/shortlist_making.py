@@ -1,5 +1,7 @@
 """Makes a model's shortlist from a data set's training pairs, and measures it on the dev set."""
 
+import shutil
+import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
@@ -7,13 +9,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from interlinear.console import progress
-from seq2seq.errors import DataError, UsageError
+from registry.names import FolderName, check_name, parse_model_name
+from seq2seq.alignment import read_gold_alignment
+from seq2seq.bundle import add_shortlist
+from seq2seq.errors import DataError, RegistryError, UsageError
+from seq2seq.forced_decoding import TextPair
+from seq2seq.generate import SequenceGenerator
+from seq2seq.generation_request import GenerationResult, Request
+from seq2seq.shortlist import Coverage, LinkCounts, Shortlist, build_shortlist, coverage
+from seq2seq.shortlist.link_counts import attention_links, word_links
+from training.data.dataset import Dataset, Row, read_rows
+from training.data.formats import Part, count_lines, read_file
 
 if TYPE_CHECKING:
-    from seq2seq.forced_decoding import TextPair
-    from seq2seq.generate import SequenceGenerator
-    from seq2seq.shortlist import Coverage, LinkCounts, Shortlist
-    from training.data.dataset import Dataset, Row
+    from registry.store import MlflowStore
 
 TRAIN, DEV = "train", "dev"  # splits
 PAIRS_AT_A_TIME = 64  # pairs of a batch of forced decoding
@@ -24,7 +33,7 @@ BATCHES_AHEAD = 32  # batches that are read together, so that pairs of similar l
 class MadeShortlist:
     """A shortlist, and the number of pairs that it was made from, and that were left out as empty or too long."""
 
-    shortlist: "Shortlist"
+    shortlist: Shortlist
     pairs: int
     left_out: int
 
@@ -33,16 +42,16 @@ class MadeShortlist:
 class DevCoverage:
     """What a shortlist covers of the dev set's references, and of the model's outputs from the whole vocabulary."""
 
-    references: "Coverage"
-    outputs: "Coverage"
+    references: Coverage
+    outputs: Coverage
 
 
 @dataclass(frozen=True)
 class PairReader:
     """Reads the pairs of a split for a model: the texts of its sources, and the target."""
 
-    generation: "SequenceGenerator"
-    dataset: "Dataset"
+    generation: SequenceGenerator
+    dataset: Dataset
     split: str
 
     @property
@@ -56,14 +65,10 @@ class PairReader:
 
     def lines(self) -> int:
         """Number of lines of the split, which is read for it."""
-        from training.data.formats import count_lines
-
         return sum(count_lines(part).lines for part in self.dataset.field(self.split, "target").parts)
 
-    def read(self, label: str) -> "Iterator[tuple[Row, TextPair | None]]":
+    def read(self, label: str) -> Iterator[tuple[Row, TextPair | None]]:
         """Every row with its pair; None if a side is empty, or longer than the model takes. With a progress bar."""
-        from training.data.dataset import read_rows
-
         limits, raw = self.generation.bundle.card.limits, self.raw
         for row in progress(read_rows(self.dataset, self.split, self.names), label, total=self.lines()):
             *texts, output = row.texts
@@ -77,7 +82,7 @@ class PairReader:
 
 
 def make_shortlist(
-    generation: "SequenceGenerator", dataset: "Dataset", links: Path | None, words: int, frequent: int
+    generation: SequenceGenerator, dataset: Dataset, links: Path | None, words: int, frequent: int
 ) -> MadeShortlist:
     """The shortlist of a model by its own attention to the training pairs, or by a file of word links.
 
@@ -86,15 +91,13 @@ def make_shortlist(
     """
     import numpy as np
 
-    from seq2seq.shortlist import LinkCounts, build_shortlist
-
     reader, tokenizers = PairReader(generation, dataset, TRAIN), generation.bundle.tokenizers
     names = [*generation.bundle.card.model.texts]
     counts = {name: LinkCounts(tokenizers[name].size, tokenizers["target"].size) for name in names}
     target_counts = np.zeros(tokenizers["target"].size, np.int64)
     pairs = left_out = 0
 
-    def counted() -> "Iterator[tuple[Row, TextPair]]":
+    def counted() -> Iterator[tuple[Row, TextPair]]:
         nonlocal pairs, left_out
         for row, pair in reader.read("counting links"):
             if pair is None:
@@ -116,11 +119,9 @@ def make_shortlist(
 
 
 def count_attention(
-    generation: "SequenceGenerator", pairs: "Iterator[tuple[Row, TextPair]]", counts: "Mapping[str, LinkCounts]"
+    generation: SequenceGenerator, pairs: Iterator[tuple[Row, TextPair]], counts: Mapping[str, LinkCounts]
 ) -> None:
     """Counts the links of a model's attention while it is forced to write the targets."""
-    from seq2seq.shortlist.token_links import attention_links
-
     best = generation.bundle.model.quick_reading
     while ahead := [pair for _, pair in islice(pairs, PAIRS_AT_A_TIME * BATCHES_AHEAD)]:
         ahead.sort(key=pair_length)
@@ -130,17 +131,13 @@ def count_attention(
                 counts[name].add(source_N, target_N)
 
 
-def pair_length(pair: "TextPair") -> int:
+def pair_length(pair: TextPair) -> int:
     sources, target = pair
     return len(target.encoded.ids) + max(len(text.encoded.ids) for text in sources.values())
 
 
-def count_file(path: Path, reader: PairReader, pairs: "Iterator[tuple[Row, TextPair]]", counts: "LinkCounts") -> None:
+def count_file(path: Path, reader: PairReader, pairs: Iterator[tuple[Row, TextPair]], counts: LinkCounts) -> None:
     """Counts the word links of a file in Pharaoh format, whose line i belongs to the split's line i."""
-    from seq2seq.alignment import read_gold_alignment
-    from seq2seq.shortlist.token_links import word_links
-    from training.data.formats import Part, count_lines, read_file
-
     have, expected = count_lines(Part(path)).lines, reader.lines()
     if have != expected:
         raise DataError(
@@ -156,14 +153,11 @@ def count_file(path: Path, reader: PairReader, pairs: "Iterator[tuple[Row, TextP
         counts.add(*word_links(source, target, links.sure | links.possible))
 
 
-def measure_on_dev(generation: "SequenceGenerator", shortlist: "Shortlist", dataset: "Dataset") -> DevCoverage | None:
+def measure_on_dev(generation: SequenceGenerator, shortlist: Shortlist, dataset: Dataset) -> DevCoverage | None:
     """What a shortlist covers of a data set's dev set; None if it has none. `generation` searches all words.
 
     Images are absent, as in forced decoding.
     """
-    from seq2seq.generation_request import GenerationResult, Request
-    from seq2seq.shortlist import coverage
-
     if not dataset.has_split(DEV):
         return None
     reader = PairReader(generation, dataset, DEV)
@@ -183,3 +177,74 @@ def measure_on_dev(generation: "SequenceGenerator", shortlist: "Shortlist", data
     outputs = [(ids, answer.candidates[0].ids) for ids, answer in found if isinstance(answer, GenerationResult)]
     references = zip(sources, (target.encoded.ids for _, (_, target) in rows), strict=True)
     return DevCoverage(coverage(shortlist, references), coverage(shortlist, outputs))
+
+
+@dataclass(frozen=True)
+class Destination:
+    """The folder of a copy; None for the bundle itself, or, if it is not to change, a copy that is only registered.
+
+    register: the name of a new version, of the model that the run of the store has trained.
+    """
+
+    output: Path | None
+    changes_bundle: bool
+    register: str | None = None
+    store: "MlflowStore | None" = None
+    run_id: str | None = None
+
+
+def is_folder(model: str) -> bool:
+    """Whether a model is named by its folder."""
+    return isinstance(parse_model_name(model), FolderName)
+
+
+def check_destination(model: str, output: Path | None, register: str | None) -> None:
+    """Raises UsageError, before any work is done, if there is no bundle to write to."""
+    if register is not None:
+        check_name(register)
+    if "," in model and not Path(model).exists():
+        raise UsageError(model, "an ensemble has no bundle of its own", "make a shortlist for each of its models")
+    if output is None and register is None and not is_folder(model):
+        raise UsageError(
+            model, "a registered model is not changed", "make a new version with --register NAME, or --output FOLDER"
+        )
+    if output is not None and output.exists():
+        raise UsageError(f"--output {output}", "it is there already", "name a new folder")
+    if output is not None and not output.resolve().parent.is_dir():
+        raise UsageError(f"--output {output}", f"there is no folder {output.parent}", "make it, or name another one")
+
+
+def find_destination(
+    model: str, folder: Path, output: Path | None, register: str | None, tracking: str | None
+) -> Destination:
+    """Where the shortlist of the model in a folder is kept. Raises RegistryError if it is to be registered and the
+    store has no run that trained it."""
+    changes_bundle = output is None and is_folder(model)
+    if register is None:
+        return Destination(output, changes_bundle)
+    from registry.curves import find_training_run  # only --register needs MLflow
+    from registry.store import MlflowStore
+
+    store = MlflowStore(tracking)
+    if run_id := find_training_run(store, model, folder):
+        return Destination(output, changes_bundle, register, store, run_id)
+    raise RegistryError(
+        model,
+        f"{store.display_uri} has no run that trained it",
+        "name the store by --tracking, or leave --register out",
+    )
+
+
+def keep_shortlist(shortlist: Shortlist, folder: Path, destination: Destination) -> str:
+    """Keep the shortlist of the bundle in a folder; returns the name of the model that has it."""
+    with tempfile.TemporaryDirectory(dir=destination.output and destination.output.resolve().parent) as temporary:
+        changed = folder
+        if not destination.changes_bundle:
+            changed = Path(shutil.copytree(folder, Path(temporary, "bundle")))
+        add_shortlist(changed, shortlist)
+        if destination.output:
+            changed = changed.rename(destination.output)
+        if not (destination.store and destination.register and destination.run_id):
+            return str(changed)
+        logged = destination.store.log_with_shortlist(changed, destination.run_id)
+        return f"models:/{destination.register}/{destination.store.register(logged, destination.register)}"

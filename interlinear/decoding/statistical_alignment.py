@@ -4,17 +4,17 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from interlinear.console import say
 from interlinear.decoding.alignment import AlignmentOutcome, SentencePair
 from interlinear.progress import LiveLine
+from seq2seq.alignment import Alignment, Symmetrization, WeightedLink
+from seq2seq.alignment import symmetrize as combine
+from seq2seq.alignment.hmm import LinkPosteriors, WordAligner
+from seq2seq.alignment.pair_batches import normalized_words, split_words
+from seq2seq.alignment.stored_aligner import load_aligner, save_aligner
 from seq2seq.errors import UsageError
-
-if TYPE_CHECKING:
-    from seq2seq.alignment import Alignment, Symmetrization
-    from seq2seq.alignment.hmm import LinkPosteriors
-    from seq2seq.explain import Span
+from seq2seq.explain import Span, to_spans
 
 MAX_WORDS = 1000  # of a side; memory grows with the square
 FEW_PAIRS = 20  # from fewer, positions and equal words decide
@@ -26,16 +26,13 @@ class PairWords:
     """The words of a pair with their offsets; a side that is too long has none, and `problem` names it."""
 
     pair: SentencePair
-    source: list["Span"]
-    target: list["Span"]
+    source: list[Span]
+    target: list[Span]
     problem: str = ""
 
     @classmethod
     def of(cls, pair: SentencePair, tokenised: bool) -> "PairWords":
         """The words of a pair: of raw text words and punctuation marks, of tokenised text what spaces separate."""
-        from seq2seq.alignment.pair_words import split_words
-        from seq2seq.explain import to_spans
-
         source, target = (to_spans(text, split_words(text, tokenised)) for text in (pair.source, pair.target))
         for side, words in (("source", source), ("target", target)):
             if len(words) > MAX_WORDS:
@@ -46,7 +43,7 @@ class PairWords:
 def align_statistically(
     pairs: Iterator[SentencePair],
     model: str | None,
-    symmetrize: "Symmetrization | None",
+    symmetrize: Symmetrization | None,
     tokenised: bool,
     save: Path | None,
 ) -> Iterator[AlignmentOutcome]:
@@ -55,8 +52,6 @@ def align_statistically(
     Every pair has an outcome, in order. Raises DataError for files of different length or a damaged aligner, and
     UsageError if there is nothing to learn from.
     """
-    from seq2seq.alignment.stored_aligner import load_aligner
-
     kept = list(pairs)
     if tokenised:
         warn_of_unspaced(kept)
@@ -70,19 +65,14 @@ def align_statistically(
 
 def learned_words(pair: SentencePair, tokenised: bool) -> tuple[list[str], list[str]]:
     """The words of a pair as the aligner learns them; none where a side is too long."""
-    from seq2seq.alignment.pair_words import normalized_words
-
     source, target = (normalized_words(text, tokenised) for text in (pair.source, pair.target))
     return ([], []) if max(len(source), len(target)) > MAX_WORDS else (source, target)
 
 
 def learn(
     words: Sequence[tuple[list[str], list[str]]], tokenised: bool, save: Path | None
-) -> Iterator["LinkPosteriors | None"]:
+) -> Iterator[LinkPosteriors | None]:
     """Learn from the pairs and align them, with progress on stderr. The aligner is kept in the folder `save`."""
-    from seq2seq.alignment.hmm import WordAligner
-    from seq2seq.alignment.stored_aligner import save_aligner
-
     count = sum(bool(source and target) for source, target in words)
     if count == 0:
         raise UsageError("--source and --target", "no pair has words on both sides", "there is nothing to learn from")
@@ -99,13 +89,8 @@ def learn(
     return aligned
 
 
-def alignment_of(
-    text: PairWords, posteriors: "LinkPosteriors | None", symmetrize: "Symmetrization | None"
-) -> "Alignment":
+def alignment_of(text: PairWords, posteriors: LinkPosteriors | None, symmetrize: Symmetrization | None) -> Alignment:
     """The links of a pair with the posterior probabilities of both directions."""
-    from seq2seq.alignment import Alignment, WeightedLink
-    from seq2seq.alignment import symmetrize as combine
-
     if posteriors is None:
         return Alignment(source=text.source, target=text.target)
     found = combine(posteriors.forward(), posteriors.backward(), symmetrize) if symmetrize else posteriors.agreed()

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-from training.package_files import PACKAGE, resource_folder
+from training.yaml_files import PACKAGE, resource_folder
 
 MODEL_PACKAGES = ("seq2seq", "registry", "training")  # packages that a trained model depends on, besides the recipes
 

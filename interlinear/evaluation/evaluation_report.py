@@ -4,18 +4,17 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from interlinear.evaluation.confidence_curve import ConfidenceCurve
-from interlinear.evaluation.evaluation_run import EvaluationResult
+from interlinear.evaluation.evaluation_run import ConfidenceCurve, EvaluationResult
 from interlinear.evaluation.test_sets import TEST, UNEDITED
+from seq2seq.metrics.score import IntervalScore, Score
 
 if TYPE_CHECKING:
     from registry.evaluations import Evaluation
-    from seq2seq.metrics.score import Score
 
 
 def as_evaluation(result: EvaluationResult) -> "Evaluation":
     """The record for MLflow: scores, signatures, and the options that are set."""
-    from registry.evaluations import Evaluation
+    from registry.evaluations import Evaluation  # only --log needs MLflow
 
     options, test_set = result.options, result.test_set
     logged_options: dict[str, object] = {
@@ -60,7 +59,7 @@ def as_record(result: EvaluationResult) -> dict[str, object]:
     return record | ({"left_out": result.left_out} if result.left_out else {})
 
 
-def score_records(scores: "Mapping[str, Score]") -> dict[str, object]:
+def score_records(scores: Mapping[str, Score]) -> dict[str, object]:
     return {name: score.model_dump() for name, score in scores.items()}
 
 
@@ -94,10 +93,8 @@ def curve_lines(curve: ConfidenceCurve) -> list[str]:
     return ["", *table, "", f"best {curve.metric.upper()} {best.scores[curve.metric]:.2f} with {setting}"]
 
 
-def format_score(score: "Score") -> str:
+def format_score(score: Score) -> str:
     """The score, with its interval if it has one."""
-    from seq2seq.metrics.score import IntervalScore
-
     if not isinstance(score, IntervalScore):
         return f"{score.score:.2f}"
     return f"{score.score:.2f}, 95 % interval {score.low:.2f} to {score.high:.2f} (ROUGE-1.5.5 prints {score.mean:.2f})"

@@ -2,10 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from interlinear.decoding.alignment import load_reverse
-from interlinear.evaluation.confidence_curve import ConfidenceCurve, confidence_curve
 from interlinear.evaluation.evaluation_options import EvaluationOptions
 from interlinear.evaluation.scoring import (
     ImageAwareness,
@@ -17,13 +15,61 @@ from interlinear.evaluation.scoring import (
 )
 from interlinear.evaluation.test_sets import UNEDITED, TestSet
 from seq2seq.errors import UsageError
+from seq2seq.generation_request import Candidate
+from seq2seq.metrics.metric import Metric, ReferenceSet, SystemOutputs
+from seq2seq.metrics.score import Score
+from seq2seq.search import SearchOptions
 from seq2seq.source_names import MT
 
-if TYPE_CHECKING:
-    from seq2seq.generation_request import Candidate
-    from seq2seq.metrics.metric import Metric
-    from seq2seq.metrics.score import Score
-    from seq2seq.search import SearchOptions
+STEPS = 20  # confidences are the multiples of 1 / 20
+
+
+@dataclass(frozen=True)
+class ConfidencePoint:
+    """Scores at one confidence (`search.post_editing_confidence`). `edited`: lines with the model's own output."""
+
+    confidence: float
+    edited: int
+    scores: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class ConfidenceCurve:
+    """Scores at confidences from 0 to 1. `metric`: the one by which the best is chosen, HTER if it was computed."""
+
+    points: Sequence[ConfidencePoint]
+    metric: str
+    lower_is_better: bool
+
+    @property
+    def best(self) -> ConfidencePoint:
+        """The point with the best score; of equal ones that with the lowest confidence."""
+        sign = -1 if self.lower_is_better else 1
+        return max(self.points, key=lambda point: sign * point.scores[self.metric])
+
+
+def confidence_curve(
+    outputs: Sequence[Candidate | None], test_set: TestSet, metrics: Sequence[Metric], answers: ReferenceSet
+) -> ConfidenceCurve:
+    """The scores at every confidence, from the outputs of one search without any. None: a line that the model cannot
+    read, whose output is empty."""
+    points = []
+    for step in range(STEPS + 1):
+        confidence = step / STEPS
+        lines = [answer(*pair, confidence) for pair in zip(outputs, test_set.texts[MT], strict=True)]
+        scored = SystemOutputs.from_lines([text for text, _ in lines])
+        scores = {metric.name: metric.score(scored, answers).score for metric in metrics}
+        points.append(ConfidencePoint(confidence, sum(edited for _, edited in lines), scores))
+    decides = next((metric for metric in metrics if metric.name == "hter"), metrics[0])
+    return ConfidenceCurve(points, decides.name, decides.better == "lower")
+
+
+def answer(output: Candidate | None, mt: str, confidence: float) -> tuple[str, bool]:
+    """A line's answer at a confidence, and whether it is the model's own, as always without a machine translation."""
+    if output is None:
+        return "", False
+    edited = not mt.strip() or output.mean_probability >= confidence
+    return (output.text if edited else mt), edited
 
 
 @dataclass(frozen=True)
@@ -37,9 +83,9 @@ class EvaluationResult:
 
     options: EvaluationOptions
     test_set: TestSet
-    search: "SearchOptions | None"
-    scores: "Mapping[str, Score]"
-    unedited: "Mapping[str, Score]"
+    search: SearchOptions | None
+    scores: Mapping[str, Score]
+    unedited: Mapping[str, Score]
     awareness: Mapping[str, ImageAwareness]
     left_out: Mapping[str, str]
     confidence: ConfidenceCurve | None = None
@@ -85,7 +131,7 @@ def evaluate_system(options: EvaluationOptions) -> EvaluationResult:
     )
 
 
-def check_edits(options: EvaluationOptions, system: System, metrics: "Sequence[Metric]") -> None:
+def check_edits(options: EvaluationOptions, system: System, metrics: Sequence[Metric]) -> None:
     """Raises UsageError for a model that does not edit machine translations, and for scores that are not of texts."""
     remedy = "leave --confidence-curve out"
     if MT not in system.fields:

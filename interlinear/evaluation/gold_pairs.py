@@ -2,14 +2,12 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from interlinear.decoding.alignment import Aligner, SentencePair, align_pairs
 from interlinear.evaluation.test_sets import TEST
+from seq2seq.alignment import Alignment, GoldAlignment, read_gold_alignment
 from seq2seq.errors import RequestError, UsageError
-
-if TYPE_CHECKING:
-    from seq2seq.alignment import Alignment, GoldAlignment
+from training.data.dataset import open_dataset, read_rows
 
 
 @dataclass(frozen=True)
@@ -53,8 +51,6 @@ def read_gold_pair(
 
 def dataset_pair(data: str, split: str, line: int, root: Path | None) -> GoldPair:
     """A line of a data set with its gold alignment. Raises DataError, UsageError."""
-    from training.data.dataset import open_dataset, read_rows
-
     dataset = open_dataset(data, root)
     fields = ("source", "target", "alignment")
     row = next((row for row in read_rows(dataset, split, fields) if row.number == line), None)
@@ -65,11 +61,9 @@ def dataset_pair(data: str, split: str, line: int, root: Path | None) -> GoldPai
     return GoldPair(SentencePair(line, source, target), links, tokenised, f"{data}, {split}, line {line}")
 
 
-def align_gold_pair(aligner: Aligner, gold_pair: GoldPair) -> "tuple[Alignment, GoldAlignment]":
+def align_gold_pair(aligner: Aligner, gold_pair: GoldPair) -> tuple[Alignment, GoldAlignment]:
     """A model's alignment of the pair, and the manual one. Raises RequestError if the pair is too long for the model,
     DataError for invalid links."""
-    from seq2seq.alignment import read_gold_alignment
-
     (outcome,) = align_pairs(aligner, iter([gold_pair.pair]))
     if outcome.problem:
         raise RequestError("the pair", outcome.problem)

@@ -3,18 +3,15 @@
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from interlinear.evaluation.scoring import load_system, needs_alignments, needs_outputs, select_metrics
 from interlinear.evaluation.test_sets import TestSetSource
 from seq2seq.errors import UsageError
-
-if TYPE_CHECKING:
-    from seq2seq.metrics.metric import Metric
-    from seq2seq.metrics.significance import Test
+from seq2seq.metrics.metric import Metric, SystemOutputs
+from seq2seq.metrics.significance import TESTS, Test, compare
 
 SIGNIFICANCE_LEVEL = 0.05  # a candidate is promoted only if its p-value is below this
-DECIDING_TEST: "Test" = "randomisation"  # two-sided; the other tests are only reported
+DECIDING_TEST: Test = "randomisation"  # two-sided; the other tests are only reported
 METRIC_BY_TASK = {"summarization": "rouge-l"}  # deciding metric by task; BLEU for all others
 
 
@@ -27,7 +24,7 @@ class PromotionResult:
     candidate: float
     current: float
     lower_is_better: bool
-    p_values: "dict[Test, float]"
+    p_values: dict[Test, float]
     signature: str
 
     @property
@@ -52,9 +49,6 @@ def compare_for_promotion(
 ) -> PromotionResult:
     """Score two models on DATASET[:SPLIT] as `compare` does. Raises the same errors, and UsageError for several
     metrics."""
-    from seq2seq.metrics.metric import SystemOutputs
-    from seq2seq.metrics.significance import TESTS, compare
-
     data, split = parse_dataset_split(on)
     test_set_source = TestSetSource(data, split, None, [], data_root)
     systems = {model: load_system(model, tracking, device) for model in (current, candidate)}
@@ -93,7 +87,7 @@ def parse_dataset_split(on: str) -> tuple[str, str]:
     return (match[1], match[2]) if match else (on, "test")
 
 
-def single_metric(metrics: "tuple[Metric, ...]") -> "Metric":
+def single_metric(metrics: tuple[Metric, ...]) -> Metric:
     if len(metrics) != 1:
         names = ", ".join(metric.name for metric in metrics)
         raise UsageError("--metric", f"one score decides, and these are {names}", "name one of them")

@@ -5,11 +5,23 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Annotated, Protocol
+
+import typer
 
 from interlinear.decoding.images import ImageLoader, dataset_images, folder_images, shuffle_images
-from interlinear.options import Tokenize
+from interlinear.options import (
+    DataName,
+    DataRoot,
+    ImageFolder,
+    ImageNames,
+    MtFile,
+    ReferenceFiles,
+    SourceFile,
+    Split,
+    TokenisedFiles,
+    Tokenize,
+)
 from seq2seq.errors import DataError, UsageError
 from seq2seq.source_names import MT
 
@@ -139,16 +151,16 @@ class ReadsFields(Protocol):
 class TestSetSource:
     """Where a test set comes from: the command's options."""
 
-    data: str | None
-    split: str | None
-    source: Path | None
-    references: list[Path]
-    data_root: Path | None
-    mt: Path | None = None
-    image_dir: Path | None = None
-    images: Path | None = None
-    no_images: bool = False
-    tokenised: bool = False
+    data: DataName = None
+    split: Split = None
+    source: SourceFile = None
+    references: ReferenceFiles = None
+    data_root: DataRoot = None
+    mt: MtFile = None
+    image_dir: ImageFolder = None
+    images: ImageNames = None
+    no_images: Annotated[bool, typer.Option("--no-images", help="Ignore the pictures.")] = False
+    tokenised: TokenisedFiles = False
 
     def read(self, systems: "Sequence[ReadsFields]", aligned: bool) -> TestSet:
         """Read the test set with all fields that any of the systems reads.

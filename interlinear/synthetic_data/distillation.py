@@ -10,7 +10,7 @@ from interlinear.decoding.images import ImageLoader, dataset_images
 from interlinear.decoding.model_loading import choose_precision, combine, load_members
 from interlinear.decoding.search_options import SearchOverrides
 from interlinear.decoding.translation import InputLine
-from interlinear.synthetic_data.line_outputs import write_outputs
+from interlinear.synthetic_data.translator import write_outputs
 from seq2seq.bundle import Bundle, ModelCard
 from seq2seq.bundle.bundle import SHORTLIST
 from seq2seq.config import Precision

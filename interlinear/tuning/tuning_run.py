@@ -1,21 +1,107 @@
 """Runs a tuning: prepares and trains its trials, logs them to MLflow, and writes the best recipe."""
 
+import shlex
+import sys
+from collections import Counter
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from interlinear.console import say, status
-from interlinear.tuning.tuning_output import TuningProgress, report_interruption, report_tuning
+from interlinear.console import FAILED, say, status
+from interlinear.progress import LiveLine
 from seq2seq.errors import TrainingError
+from training.events import EpochReport, Outcome, StartReport, StepReport, TrainingJob
+from training.ray.capacity import trials_at_once
+from training.ray.cluster import WorkerGroupConfig
+from training.ray.tune import run_trials
+from training.runs.job import create_run_folder, git_commit
+from training.runs.machine import describe_machine
+from training.runs.run_lock import run_lock
+from training.tuning.events import TuningObserver
+from training.tuning.planning import TuningRequest, base_plan, fit_space, plan_tuning, prepare_trials, resume_tuning
+from training.tuning.record import METRIC_NAMES, TUNING_FILE, Recorder, TuningRecord
+from training.tuning.report import best_score, best_settings, overridden_settings, trial_table, write_best_recipe
 
 if TYPE_CHECKING:
-    from training.events import TrainingJob
-    from training.ray.cluster import WorkerGroupConfig
     from training.tracking.tuning import TrialTrackers
-    from training.tuning.events import TuningObserver
-    from training.tuning.planning import TuningRequest
-    from training.tuning.record import TuningRecord
+
+
+class TuningProgress(LiveLine):
+    """Observer of a tuning that prints progress and the ends of trials. It follows the one that keeps the record."""
+
+    def __init__(self, record: TuningRecord) -> None:
+        super().__init__()
+        self.record = record
+
+    def summary(self) -> str:
+        """How many trials are running and done, and the best so far."""
+        states = Counter(trial.state for trial in self.record.trials)
+        done = states["finished"] + states["stopped"] + states["failed"]
+        text = f"{states['running']} running, {done} of {len(self.record.trials)} trials done"
+        best = self.record.best_trial()
+        return f"{text}, best {self.score_of(best.name)}" if best else text
+
+    def score_of(self, name: str) -> str:
+        """A trial's name and best dev score so far."""
+        trial = self.record.trial(name)
+        return f"{name}: dev {METRIC_NAMES[self.record.metric]} {best_score(self.record, trial)}"
+
+    def started(self, trial: str, job: TrainingJob, start: StartReport) -> None:
+        record = self.record.trial(trial)
+        on = f", going on after update {start.updates_done:,}" if start.updates_done else ""
+        self.line(f"{trial} started{on}: {' '.join(record.settings) or 'the recipe itself'}")
+        self.show(self.summary())
+
+    def step(self, trial: str, report: StepReport) -> None:
+        self.show(self.summary())
+
+    def epoch(self, trial: str, report: EpochReport) -> None:
+        self.show(self.summary())
+
+    def warned(self, trial: str, message: str) -> None:
+        self.line(f"{trial}: {message}")
+
+    def finished(self, trial: str, outcome: Outcome) -> None:
+        self.line(f"{self.score_of(trial)}, finished after epoch {outcome.epochs}")
+
+    def stopped(self, trial: str) -> None:
+        self.line(f"{self.score_of(trial)}, stopped after epoch {len(self.record.trial(trial).curve)}")
+
+    def failed(self, trial: str, problem: str) -> None:
+        self.line(f"{trial} failed: {problem}")
+
+
+def report_tuning(record: TuningRecord, best: Path, overridden: list[str]) -> int:
+    """Print the table of trials and how to train with the best values; on stdout, the best recipe's path. Returns the
+    exit code: a tuning with failed trials has failed."""
+    print(trial_table(record), file=sys.stderr)
+    chosen = set_options(best_settings(record))
+    say(f"best values, of {record.best}:{chosen or ' the recipe as it is'}")
+    also = set_options(overridden)
+    why = f" (the defaults of {record.data} would override what --set repeats)" if also else ""
+    say(f"train with them by: interlinear train {best} --data {record.data}{also}{why}")
+    failed = [trial.name for trial in record.trials if trial.state == "failed"]
+    if failed:
+        say(f"{', '.join(failed)} failed, as is said above; --resume tries again.")
+    print(best)
+    return FAILED if failed else 0
+
+
+def set_options(settings: list[str]) -> str:
+    """Settings as options for a shell, each after a space."""
+    return "".join(f" --set {shlex.quote(setting)}" for setting in settings)
+
+
+def report_interruption(record: TuningRecord, signal: int) -> int:
+    """Print how to continue an interrupted tuning; returns the exit code."""
+    arguments = [word for word in sys.argv[1:] if word != "--resume"]
+    done = sum(trial.state in ("finished", "stopped") for trial in record.trials)
+    say(
+        f"interrupted; {done} of {len(record.trials)} trials are done, and the others are saved. "
+        f"Go on with: interlinear {shlex.join(arguments)} --resume"
+    )
+    return 128 + signal
 
 
 @dataclass(frozen=True)
@@ -31,16 +117,11 @@ class TuningConfig:
     per_gpu: int = 1
 
 
-def run_tuning(request: "TuningRequest", config: TuningConfig, resume: bool) -> int:
+def run_tuning(request: TuningRequest, config: TuningConfig, resume: bool) -> int:
     """Run or resume a tuning to its end, or until it is interrupted; returns the exit code.
 
     Invalid options and values raise an InterlinearError before a folder, the MLflow store or a cluster is changed.
     """
-    from training.runs.job import create_run_folder, git_commit
-    from training.runs.machine import describe_machine
-    from training.runs.run_lock import run_lock
-    from training.tuning.planning import fit_space, plan_tuning, prepare_trials, resume_tuning
-
     record = resume_tuning(request) if resume else plan_tuning(request)
     group = worker_group(request, config)
     with ExitStack() as stack:
@@ -59,16 +140,14 @@ def run_tuning(request: "TuningRequest", config: TuningConfig, resume: bool) -> 
 
 
 def run_jobs(
-    record: "TuningRecord",
+    record: TuningRecord,
     folder: Path,
-    jobs: "dict[str, TrainingJob]",
-    group: "WorkerGroupConfig",
+    jobs: dict[str, TrainingJob],
+    group: WorkerGroupConfig,
     trackers: "TrialTrackers | None",
 ) -> int:
     """Train the trials that have not ended; returns the signal that interrupted them, or 0."""
     say("connecting to Ray ..." if group.address else "starting Ray ...")
-    from training.ray.tune import run_trials
-    from training.tuning.recorder import Recorder
 
     # The record follows MLflow: a trial that is recorded as finished has its model there.
     progress = TuningProgress(record)
@@ -79,11 +158,8 @@ def run_jobs(
         progress.clear()
 
 
-def finish(record: "TuningRecord", request: "TuningRequest", trackers: "TrialTrackers | None") -> int:
+def finish(record: TuningRecord, request: TuningRequest, trackers: "TrialTrackers | None") -> int:
     """Write the best recipe and print the result; returns the exit code. Raises TrainingError where there is none."""
-    from training.tuning.record import TUNING_FILE
-    from training.tuning.report import overridden_settings, write_best_recipe
-
     folder = request.folder
     record.write(folder)
     if record.best is None:
@@ -94,11 +170,8 @@ def finish(record: "TuningRecord", request: "TuningRequest", trackers: "TrialTra
     return report_tuning(record, best, overridden_settings(record, best, request.data_root))
 
 
-def worker_group(request: "TuningRequest", config: TuningConfig) -> "WorkerGroupConfig":
+def worker_group(request: TuningRequest, config: TuningConfig) -> WorkerGroupConfig:
     """The workers of the trials. Raises UsageError for more than this machine has room for, or an invalid address."""
-    from training.ray.capacity import trials_at_once
-    from training.tuning.planning import base_plan
-
     if config.address:
         from training.ray.cluster import check_address
 
@@ -106,12 +179,11 @@ def worker_group(request: "TuningRequest", config: TuningConfig) -> "WorkerGroup
         most = config.at_once or request.trials
     else:
         most = trials_at_once(base_plan(request).recipe, config.at_once, config.gpu, config.per_gpu)
-    from training.ray.cluster import WorkerGroupConfig
 
     return WorkerGroupConfig(config.at_once or 1, most, config.gpu, config.address, config.per_gpu)
 
 
-def open_trackers(request: "TuningRequest", config: TuningConfig, jobs: "dict[str, TrainingJob]") -> "TrialTrackers":
+def open_trackers(request: TuningRequest, config: TuningConfig, jobs: dict[str, TrainingJob]) -> "TrialTrackers":
     """The MLflow runs of a tuning and its trials."""
     with status("opening the MLflow store"):
         from training.tracking.tuning import TrialTrackers

@@ -15,7 +15,7 @@ import seq2seq
 from seq2seq.errors import RequestError
 from seq2seq.generate import SequenceGenerator
 from seq2seq.generation_request import GenerationResult, Request
-from seq2seq.images.inputs import read_image
+from seq2seq.images.decode import read_image
 from seq2seq.search import SearchOptions
 
 

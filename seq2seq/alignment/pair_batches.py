@@ -4,6 +4,7 @@ A *cell* is a source word and a target word that occur in one sentence pair at l
 N pairs, I source positions, J target positions, C cells, and W letters of a word.
 """
 
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
@@ -13,6 +14,9 @@ import torch
 from torch import Tensor
 
 from seq2seq.alignment.hmm_constants import PREFIX, SIMILAR_LETTERS, SIMILAR_SHARE
+from seq2seq.text import word_spans
+from seq2seq.text.config import Span
+from seq2seq.text.segmentation import spaced_spans
 
 WordPair = tuple[Sequence[str], Sequence[str]]  # the words of a source sentence and of its translation
 
@@ -158,3 +162,18 @@ def letters(vocabulary: Vocabulary) -> np.ndarray:
     """The first PREFIX code points of every word, 0 after its end."""
     words = np.array(list(vocabulary) or [""], dtype=f"<U{PREFIX}")
     return words.view(np.uint32).reshape(len(words), PREFIX)
+
+
+def split_words(text: str, tokenised: bool) -> list[Span]:
+    """Spans of a text's words: of tokenised text what spaces separate, of raw text words and punctuation marks."""
+    return spaced_spans(text) if tokenised else word_spans(text)
+
+
+def normalize_words(words: Iterable[str]) -> list[str]:
+    """Words as aligners compare them: in lower case, and without spaces, which a word of segmented text may have."""
+    return [sys.intern("".join(word.lower().split())) for word in words]  # each once: a corpus repeats them
+
+
+def normalized_words(text: str, tokenised: bool) -> list[str]:
+    """The words of a text as aligners compare them."""
+    return normalize_words(text[start:end] for start, end in split_words(text, tokenised))

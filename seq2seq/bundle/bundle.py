@@ -21,13 +21,20 @@ from pydantic import ValidationError
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 
-from seq2seq.bundle.checksums import CHECKSUM_KEY, ChecksumError, checksum, content_checksum, read_checked_json
 from seq2seq.bundle.model_card import FORMAT, Limits, ModelCard
 from seq2seq.bundle.precision import resolve_precision
 from seq2seq.bundle.readme import render_readme
 from seq2seq.config import ModelConfig, Precision
 from seq2seq.errors import BundleError, UsageError
-from seq2seq.files import finish_file, temporary_file
+from seq2seq.files import (
+    CHECKSUM_KEY,
+    ChecksumError,
+    checksum,
+    content_checksum,
+    finish_file,
+    read_checked_json,
+    temporary_file,
+)
 from seq2seq.layers.int8 import quantise
 from seq2seq.layers.packed import pack
 from seq2seq.metrics.score import Score

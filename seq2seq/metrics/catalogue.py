@@ -9,8 +9,7 @@ from seq2seq.metrics.behaviour import ExactMatch, LengthRatio, OverTranslation, 
 from seq2seq.metrics.meteor import Meteor
 from seq2seq.metrics.metric import Metric, Preprocessing, Task
 from seq2seq.metrics.rouge import RougeL, RougeN
-from seq2seq.metrics.tokenized_bleu import TokenizedBleu
-from seq2seq.metrics.translation import HumanTer, Sacrebleu, bleu, chrf, ter
+from seq2seq.metrics.translation import HumanTer, Sacrebleu, TokenizedBleu, bleu, chrf, ter
 
 DUC_BYTES = 75  # length limit of short summaries in DUC 2003 and 2004, task 1
 

@@ -42,11 +42,6 @@ class PrefixState:
     branch_NK: Tensor  # the branch of each hypothesis, 1 and more; 0 up to the first word
     final_branch_NK: Tensor  # the same of finished hypotheses
 
-    @property
-    def given_N(self) -> Tensor:
-        """True for rows with a prefix or branches."""
-        return (self.length_N > 0) | (self.branches_N > 0)
-
     def forced_N(self, position_N: Tensor) -> Tensor:
         """True for rows whose next token, at these output positions, is the prefix'."""
         return position_N < self.length_N

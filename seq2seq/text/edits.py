@@ -90,19 +90,6 @@ def origins(script: Iterable[Edit | Word], length: int) -> list[Origin]:
     return [*result, *(Origin(None, rest) for rest in range(position, length))]
 
 
-def apply_script(script: Sequence[Edit | Word], mt: Sequence[Word]) -> list[Word]:
-    """The edited text: apply_script(edit_script(a, b), a) == b. Scripts of another length: see `origins`."""
-    result: list[Word] = []
-    for origin in origins(script, len(mt)):
-        if origin.position is not None:
-            result.append(mt[origin.position])
-        elif origin.step is not None:
-            word = script[origin.step]
-            assert not isinstance(word, Edit)
-            result.append(word)
-    return result
-
-
 # Scripts as ids: the target's vocabulary has one id for keeping a piece and one for deleting it.
 
 EDIT_TOKENS: dict[int, Edit] = {KEEP: Edit.KEEP, DELETE: Edit.DELETE}

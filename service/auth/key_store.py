@@ -15,14 +15,68 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Double, Text, bindparam, case, delete, func, insert, select, update
+from sqlalchemy import (
+    Column,
+    Connection,
+    Double,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+    bindparam,
+    case,
+    delete,
+    func,
+    insert,
+    inspect,
+    literal_column,
+    select,
+    update,
+)
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 
 from seq2seq.errors import KeyFileError, UsageError
-from service.auth.key_schema import KEYS, RATES, create_schema
 from service.auth.scopes import Scope
 from service.store.database import Database
+
+metadata = MetaData()
+KEYS = Table(
+    "keys",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("name", Text, nullable=False, unique=True),
+    Column("salt", LargeBinary, nullable=False),
+    Column("digest", LargeBinary, nullable=False),
+    Column("created", Text, nullable=False),
+    Column("expires", Text),
+    Column("revoked", Text),
+    Column("quota", Integer),
+    Column("rate", Double),
+    Column("day", Text, nullable=False, server_default=""),
+    Column("used", Integer, nullable=False, server_default="0"),
+    Column("scopes", Text, nullable=False),
+)
+RATES = Table(
+    "rates",
+    metadata,
+    Column("caller", Text, primary_key=True),
+    Column("full_at", Double, nullable=False, index=True),  # seconds since 1970 on the store's clock
+)
+
+
+def create_schema(connection: Connection, path: Path | None, create: bool) -> None:
+    """Create the tables.
+
+    `path`: the SQLite file; None for PostgreSQL. Raises KeyFileError for a file without keys, unless `create`.
+    """
+    if path is None:  # services that start at the same time create them once
+        connection.execute(select(func.pg_advisory_xact_lock(literal_column("7236837541"))))
+    if path and not create and not inspect(connection).has_table(KEYS.name):
+        raise KeyFileError(str(path), "there are no keys in it", "name the file of `interlinear keys add`")
+    metadata.create_all(connection)
+
 
 NAME_PATTERN = re.compile(r"[A-Za-z0-9._-]{1,64}")  # names appear in logs
 KEY_PATTERN = re.compile(r"il_(?P<id>[0-9a-f]{12})_[A-Za-z0-9_-]{43}")

@@ -23,9 +23,9 @@ from seq2seq.terms.term import TERMS
 from seq2seq.text.long_sentences import is_surely_beyond, is_surely_within
 from service.engine.admission import QueueLoad, Reservation
 from service.engine.dispatch import NO_WORKER, Dispatcher, ModelState
-from service.engine.interpreter import shorten_pauses
 from service.engine.pool import ModelSpec
 from service.engine.preparation import PreparationPool
+from service.engine.process import shorten_pauses
 from service.engine.queued import OutputListener, PendingRequest, QueuedSequence, Subscriber
 from service.metrics import Metrics
 from service.models import ServedModel

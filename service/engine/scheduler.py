@@ -9,7 +9,7 @@ from seq2seq.bundle import Bundle
 from seq2seq.explain import Explanation
 from seq2seq.generate import SequenceGenerator
 from seq2seq.generation_request import EncodedRequest, Request
-from seq2seq.images.inputs import blank_image
+from seq2seq.images.decode import blank_image
 from seq2seq.model.model import Model
 from seq2seq.search.captured import COMMON_LENGTHS, CapturedStep, row_counts
 from seq2seq.search.compiled import compiling

@@ -16,8 +16,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from documents.document import Segment
-from documents.document_file import DocumentFile
+from documents.document import DocumentFile, Segment
 from documents.files import parse_file
 from documents.inline import AlignedText
 from seq2seq.errors import DataError

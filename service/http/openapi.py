@@ -8,7 +8,6 @@ from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 
 from service.http.dependencies import TIMEOUT_HEADER, Service
-from service.http.openapi_schemas import SCHEMA_REFERENCE, form_schema, name_request_schemas
 from service.http.parsing import JSON, MULTIPART, URLENCODED
 from service.http.requests import ApiRequest
 from service.inference.images import MEDIA_TYPES
@@ -161,3 +160,39 @@ def _add_link(description: dict[str, Any], start: str, task: str, about: str, fi
         "description": about,
         "requestBody": {text: example[text]} | fields,
     }
+
+
+SCHEMA_REFERENCE = "#/components/schemas/{model}"
+SUFFIXES = {JSON: "Request", URLENCODED: "Form", MULTIPART: "MultipartForm"}
+
+
+def name_request_schemas(description: dict[str, Any]) -> None:
+    """Move the schema of every request body to the components, and leave a reference.
+
+    Each media type has its own name, such as `TranslateRequest`, `TranslateForm` and `TranslateMultipartForm`:
+    generated clients choose the media type by the type of the body.
+    """
+    schemas = description.setdefault("components", {}).setdefault("schemas", {})
+    for methods in description["paths"].values():
+        for operation in methods.values():
+            for media, body in operation.get("requestBody", {}).get("content", {}).items():
+                schema = dict(body["schema"])
+                schemas.update(schema.pop("$defs", {}))
+                name = schema["title"].removesuffix("Request") + SUFFIXES[media]
+                schemas[name] = schema | {"title": name}
+                body["schema"] = {"$ref": SCHEMA_REFERENCE.format(model=name)}
+
+
+def form_schema(field: dict[str, Any], repeated: bool) -> dict[str, Any]:
+    """The schema of a field in a form.
+
+    Forms have no null: a field is absent or, if it may not be repeated, empty. They have no lists but of fields that
+    may be repeated: another list is a text.
+    """
+    if "anyOf" not in field:
+        return field
+    absent = [] if repeated or {"type": "null"} not in field["anyOf"] else [{"const": ""}]
+    branches = [branch for branch in field["anyOf"] if branch != {"type": "null"}]
+    if not repeated:
+        branches = [{"type": "string"} if branch.get("type") == "array" else branch for branch in branches]
+    return {name: value for name, value in field.items() if name != "default"} | {"anyOf": branches + absent}

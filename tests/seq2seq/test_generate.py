@@ -18,7 +18,7 @@ from seq2seq.config import ImageGrid, ImageNetwork, ModelConfig, TextVocabulary
 from seq2seq.errors import ImageError, RequestError
 from seq2seq.generate import SequenceGenerator
 from seq2seq.generation_request import GenerationResult, Request
-from seq2seq.images.inputs import read_image
+from seq2seq.images.decode import read_image
 from seq2seq.model.ensemble import Ensemble
 from seq2seq.model.model import Model, build
 from seq2seq.search import SearchOptions

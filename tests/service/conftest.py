@@ -29,7 +29,7 @@ from registry.resolve import fetch_bundle
 from seq2seq.batch import collate, stack_images
 from seq2seq.bundle import Limits, ModelCard, Task, load, write_bundle
 from seq2seq.config import ImageGrid, ImageNetwork, ModelConfig, TextVocabulary
-from seq2seq.images.inputs import blank_image
+from seq2seq.images.decode import blank_image
 from seq2seq.metrics.score import Score
 from seq2seq.model.model import build
 from seq2seq.search import SearchOptions

@@ -24,7 +24,7 @@ from tools.demo_world.postedit import rules as postedit_rules
 from tools.demo_world.scenes import CELL, Scene, scene_corpus
 from tools.demo_world.scenes import rules as scene_rules
 from tools.demo_world.text import count_words, join_words
-from training.package_files import resource_folder
+from training.yaml_files import resource_folder
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 

@@ -17,12 +17,12 @@ from seq2seq.config import Architecture, ImageGrid, ModelConfig
 from seq2seq.errors import RecipeError
 from seq2seq.generate import SequenceGenerator
 from seq2seq.generation_request import GenerationResult, Request
-from seq2seq.images.inputs import blank_image
+from seq2seq.images.decode import blank_image
 from seq2seq.model.model import Model, build
 from seq2seq.search import SearchOptions
 from seq2seq.text import TextConfig, Tokenizer
-from training.loop.objective import Objective
 from training.loop.optim import build_optimizer
+from training.loop.training_step import Objective
 from training.recipe import Recipe, validate_recipe
 
 DRAWS, PARTS = 300, 10

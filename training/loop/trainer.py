@@ -35,12 +35,11 @@ from training.loop.checkpoints.training_state import (
 )
 from training.loop.evaluate import DevEvaluation, Evaluator
 from training.loop.export import export_bundle, model_card
-from training.loop.objective import Objective, Totals, mean_guide
 from training.loop.optim import LearningRateSchedule
 from training.loop.out_of_memory import RowDoesNotFitError, error_summary, is_out_of_memory
 from training.loop.process_group import ProcessGroup, SingleProcess, broadcast_from_rank_0
 from training.loop.self_guide import ENDS, LINKS, align_training_pairs
-from training.loop.training_step import ResultCopy, StepResult, TrainingStep
+from training.loop.training_step import Objective, ResultCopy, StepResult, Totals, TrainingStep, mean_guide
 from training.loop.windows import plan_epoch
 
 REPORT_SECONDS = 1.0

@@ -1,8 +1,38 @@
-"""Actor that carries events from workers to the driver, and stop and save requests back."""
+"""The events that a worker sends to the driver, pickled, and the actor that carries them there, and stop and save
+requests back."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from seq2seq.errors import InterlinearError
+from training.events import EpochReport, Outcome, StartReport, StepReport
+
+
+@dataclass(frozen=True)
+class WorkerWarning:
+    """A warning for the observers."""
+
+    message: str
+
+
+@dataclass(frozen=True)
+class WorkerFailed:
+    """A worker ended with an expected error, which a restart would not avoid."""
+
+    error: InterlinearError
+
+
+@dataclass(frozen=True)
+class WorkerCrashed:
+    """A worker ended with an unexpected error."""
+
+    error: str  # its repr
+    traceback: str
+
+
+WorkerEvent = StartReport | StepReport | EpochReport | Outcome | WorkerWarning | WorkerFailed | WorkerCrashed
+
 
 POLL_SECONDS = 0.5  # seconds between two batches of events from a worker, and between two polls by the driver
 

@@ -8,9 +8,10 @@ import logging
 import os
 import pickle
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypedDict, TypeVar
 
@@ -21,6 +22,7 @@ from training.data.arrays import write_atomically
 from training.data.cleaning import Cleaning, Reason, RowChecks
 from training.data.dataset import Dataset, Row, TextField, check_required_images, line_count_error, read_range
 from training.data.formats import LineIndex, Part, count_lines, describe_parts
+from training.data.images.feature_extraction import FeatureExtraction, ShardRunner
 from training.data.prepare.encoding import Encoder, chunk_rows, write_shard
 from training.data.prepare.executors import ProgressCallback, Reasons, Sample, Shard, split_into_shards
 from training.data.prepare.prepared import ShardRecord
@@ -265,3 +267,30 @@ class RayExecutor:
                 write_atomically(folder / name, content)
             yield encoded.shard, encoded.record
             advance(encoded.record.rows + encoded.record.empty.count + encoded.record.long.count)
+
+
+@dataclass(frozen=True)
+class ExtractShard:
+    """Computes the features of image shards, on one core each, in a process that keeps the network loaded.
+
+    Only the numbers of shards pass through Ray. Images, weights and shards are files that every node must see.
+    """
+
+    extraction: FeatureExtraction
+
+    def __call__(self, number: int) -> int:
+        import torch
+
+        torch.set_num_threads(1)
+        return self.extraction.extract_shard(number)
+
+
+def extract_on_ray(address: str | None) -> ShardRunner:
+    """A runner that computes shards on the cluster at an address, or on a local one of this process."""
+    return partial(_shards, address)
+
+
+def _shards(address: str | None, extraction: FeatureExtraction, numbers: list[int]) -> Iterable[int]:
+    if numbers:
+        with ray_executor(address):
+            yield from map_on_cluster(ExtractShard(extraction), numbers)

@@ -26,9 +26,8 @@ from training.loop.process_group import COLLECTIVE_TIMEOUT
 from training.ray import BACKEND_TIMEOUT
 from training.ray.capacity import available_cpus, available_memory, check_workers, worker_bytes
 from training.ray.cluster import WorkerGroupConfig, last_error_line, node_capacity, ray_cluster
-from training.ray.control import POLL_SECONDS, ControlActor
+from training.ray.control import POLL_SECONDS, ControlActor, WorkerCrashed, WorkerEvent, WorkerFailed, WorkerWarning
 from training.ray.failure_monitor import FailureMonitor
-from training.ray.worker_events import WorkerCrashed, WorkerEvent, WorkerFailed, WorkerWarning
 from training.storage.staging import TOKEN, StagedInputs, stage_inputs, write_token
 from training.storage.storage import Storage
 

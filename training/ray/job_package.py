@@ -1,12 +1,15 @@
-"""Files that are uploaded with a cluster job: the user's own recipe, data-set description and, on request, its text.
+"""Jobs of a cluster: their specification and command line, and the files that are uploaded with them: the user's own
+recipe, data-set description and, on request, its text.
 
 A recipe is packed as one file with everything that it extends, so that it means the same everywhere. Text files are
 packed only on request and within a size limit, over which they go by a storage.
 """
 
+import base64
 import hashlib
 import io
 import json
+import shlex
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,13 +17,15 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 import yaml
+from pydantic import BaseModel
 
+from registry.address import user
 from seq2seq.errors import DataError, UsageError
 from training.data.dataset import Dataset, open_dataset
 from training.data.dataset.description import read_description_file
 from training.data.uris import fingerprint
 from training.recipe import load_recipe, read_recipe_file
-from training.runs.job import check_recipe_fits
+from training.runs.job import check_recipe_fits, check_run_name
 from training.storage.storage import Storage
 
 MAX_BYTES = 10 << 20  # of the files that are uploaded with a job
@@ -159,3 +164,63 @@ def training_paths(dataset: Dataset) -> list[str]:
     """The files that a training on the data set reads, as its description names them."""
     fields = [field for split in TRAINING_SPLITS for field in dataset.splits.get(split, {}).values()]
     return list(dict.fromkeys(path for field in fields for path in field.paths))
+
+
+FOLDER = "~/interlinear"  # where jobs run on the cluster; it has to outlive them
+MAX_KEPT_BYTES = 48 << 10  # bytes of a package stored with a job. Ray passes them on in an environment variable.
+WORKING_DIR = '"$OLDPWD"/'  # the folder of packed files, in which the shell starts
+
+
+class JobSpec(BaseModel):
+    """The specification of a job, stored by the cluster with the job."""
+
+    run: str
+    recipe: str
+    data: str
+    options: tuple[str, ...] = ()  # further options of `interlinear train`
+    resume: bool = False
+    folder: str = FOLDER
+    user: str | None = None
+    package: str | None = None  # its files as a ZIP archive in base64; None where that is too large to store
+    packed: tuple[str, ...] = ()  # their paths
+    texts: bool = False  # whether the data set's text is among them
+
+    def entrypoint(self) -> str:
+        """The command line for the cluster's shell. The packed files are in the folder in which the shell starts."""
+        words = [
+            "train",
+            self.shell_path(self.recipe),
+            "--data",
+            self.shell_path(self.data),
+            "--run",
+            shlex.quote(self.run),
+        ]
+        words += ["--data-root", WORKING_DIR + DATA] if self.texts else []
+        words += map(shlex.quote, self.options)
+        words += ["--resume"] if self.resume else []
+        folder = shlex.quote(self.folder)
+        if self.folder.startswith("~/"):
+            folder = f"~/{shlex.quote(self.folder[2:])}"  # the cluster's shell expands the home folder
+        return f"mkdir -p {folder} && cd {folder} && exec interlinear {' '.join(words)} --address auto"
+
+    def shell_path(self, name: str) -> str:
+        """A recipe's or data set's name for the shell; a packed one gets its path as seen by the command."""
+        return (WORKING_DIR if name in self.packed else "") + shlex.quote(name)
+
+
+def build_job_spec(package: JobPackage, run: str | None, options: Sequence[str], resume: bool, folder: str) -> JobSpec:
+    """The specification of a packaged job. Raises UsageError for an invalid run name."""
+    check_run_name(run or package.name)
+    archive = base64.b64encode(package.to_zip()).decode() if package.files else None
+    return JobSpec(
+        run=run or package.name,
+        recipe=package.recipe,
+        data=package.data,
+        options=tuple(options),
+        resume=resume,
+        folder=folder,
+        user=user(),
+        package=archive if archive and len(archive) <= MAX_KEPT_BYTES else None,
+        packed=tuple(package.files),
+        texts=package.texts,
+    )

@@ -30,8 +30,7 @@ from ray.util.state import list_nodes
 from ray.util.state.exception import RayStateApiException
 
 from seq2seq.errors import TrainingError, UsageError
-from training.ray.job_package import JobPackage, unzip
-from training.ray.job_spec import MAX_KEPT_BYTES, JobSpec
+from training.ray.job_package import MAX_KEPT_BYTES, JobPackage, JobSpec, unzip
 
 # Messages of Ray's client about its sockets and archives are noise.
 for name in (

@@ -19,11 +19,10 @@ from seq2seq.memory_allocator import keep_freed_memory
 from training.events import EpochReport, Outcome, StartReport, StepReport, TrainingJob
 from training.loop import trainer
 from training.loop.process_group import SingleProcess
-from training.ray.worker_events import WorkerCrashed, WorkerEvent, WorkerFailed, WorkerWarning
+from training.ray.control import WorkerCrashed, WorkerEvent, WorkerFailed, WorkerWarning
 from training.runs.run_lock import run_lock
 from training.storage.staging import StagedInputs, check_shared_disk
-from training.tuning.epoch_file import EpochFile
-from training.tuning.record import EpochResult, goodness
+from training.tuning.record import EpochFile, EpochResult, goodness
 
 STOP_FILE = ".stop"  # in the tuning's folder; asks all trials to save and end
 LOCK_SECONDS = 60.0  # seconds to wait for the process of a tuning that was killed to notice that, and to end

@@ -12,7 +12,6 @@ from seq2seq.config import Architecture
 from seq2seq.errors import RecipeError
 from seq2seq.minimum_risk.minimum_risk import RiskOptions
 from seq2seq.search import SearchOptions
-from training.package_files import resource_folder
 from training.recipe.settings import (
     GuideSettings,
     ImageSettings,
@@ -21,7 +20,7 @@ from training.recipe.settings import (
     TextSettings,
     TrainingSettings,
 )
-from training.yaml_files import error_message, read_mapping
+from training.yaml_files import error_message, read_mapping, resource_folder
 
 
 def load_recipe(name: str, overrides: Sequence[str] = (), defaults: Mapping[str, Any] | None = None) -> Recipe:

@@ -7,11 +7,10 @@ from typing import Any, Self, get_args
 from pydantic import Field, ValidationError, model_validator
 
 from seq2seq.errors import DataError, UsageError
-from training.package_files import resource_folder
 from training.reproduce.other_systems import PublishedSystem, ToolkitSystem
 from training.reproduce.results import RunKey, ScaleName, TrainingSpec
 from training.reproduce.strict_model import StrictModel
-from training.yaml_files import first_problem, read_mapping
+from training.yaml_files import first_problem, read_mapping, resource_folder
 
 
 class Scale(StrictModel):

@@ -10,8 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from seq2seq.bundle import read_card
-from seq2seq.bundle.checksums import checksum
 from seq2seq.errors import DataError, RecipeError, TrainingError, UsageError
+from seq2seq.files import checksum
 from training.data.arrays import write_atomically
 from training.data.dataset import Dataset, open_dataset, read_references, read_rows
 from training.data.images.image_features import check_features_match

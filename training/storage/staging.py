@@ -14,8 +14,8 @@ from uuid import uuid4
 from filelock import FileLock
 
 from registry.cache_folder import cache_folder
-from seq2seq.bundle.checksums import checksum
 from seq2seq.errors import DataError, TrainingError
+from seq2seq.files import checksum
 from training.data.prepare.prepared import PreparedData
 from training.events import TrainingJob
 from training.storage.storage import Storage

@@ -12,8 +12,7 @@ from seq2seq.errors import RegistryError
 from training.data.arrays import write_atomically
 from training.events import EpochReport, Outcome, StartReport, StepReport, TrainingJob
 from training.tracking.run import Tracker
-from training.tuning.epoch_file import read_epochs
-from training.tuning.record import METRIC_NAMES, TuningRecord
+from training.tuning.record import METRIC_NAMES, TuningRecord, read_epochs
 
 STOPPED = "by ASHA, between two epochs"
 

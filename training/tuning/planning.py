@@ -10,8 +10,7 @@ from training.events import TrainingJob, TrainingPlan
 from training.recipe import Recipe, load_recipe
 from training.runs.job import check_run_name, plan_training, prepare_data, prepare_job
 from training.runs.small_data import fit_to_data
-from training.tuning.epoch_file import read_epochs
-from training.tuning.record import ENDED, TUNING_FILE, TrialRecord, TuningRecord, read_record
+from training.tuning.record import ENDED, TUNING_FILE, TrialRecord, TuningRecord, read_epochs, read_record
 from training.tuning.space import SearchSpace, as_settings, default_space, draw_values, value_of
 
 # Keys that decide how trials are compared, or for how long they train: they are the same for all.

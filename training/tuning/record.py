@@ -1,8 +1,14 @@
-"""The record of a tuning, `tuning.json`: what was asked for, and each trial with its values, state and curve.
+"""The record of a tuning, `tuning.json`, and the observers that keep it up to date.
 
-A resumed tuning reads it, together with the epochs that each trial's own process has written (epoch_file.py).
+It has what was asked for, and each trial with its values, state and curve.
+
+A resumed tuning reads it, together with the epochs that each trial's own process has written (`EpochFile`).
 """
 
+import json
+import os
+import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -10,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from seq2seq.errors import TrainingError
 from training.data.arrays import write_atomically
-from training.events import EpochReport
+from training.events import EpochReport, Outcome, StartReport, StepReport, TrainingJob
 from training.tuning.space import Range
 
 TUNING_FILE = "tuning.json"
@@ -130,3 +136,79 @@ def read_record(folder: Path) -> TuningRecord:
         raise TrainingError(
             str(folder / TUNING_FILE), f"cannot be read ({reason})", "restore it, or start a tuning of another name"
         ) from None
+
+
+EPOCH_FILE = "epochs.jsonl"  # in a trial's folder
+
+
+class EpochFile:
+    """Observer that writes each epoch as a line of JSON. The loop calls it before it saves the epoch's checkpoint, so
+    the file has every epoch that a checkpoint contains."""
+
+    def __init__(self, run: Path) -> None:
+        """`run`: the trial's folder."""
+        self.path = run / EPOCH_FILE
+
+    def started(self, job: TrainingJob, start: StartReport) -> None: ...
+
+    def step(self, report: StepReport) -> None: ...
+
+    def epoch(self, report: EpochReport) -> None:
+        line = EpochResult.of(report, time.time()).model_dump_json(exclude_none=True)
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(f"\n{line}")  # a line that a kill has cut off corrupts no other
+            file.flush()
+            os.fsync(file.fileno())
+
+    def warned(self, message: str) -> None: ...
+
+    def finished(self, outcome: Outcome) -> None: ...
+
+
+def read_epochs(run: Path) -> list[EpochResult]:
+    """The epochs of a trial, in order. An epoch that was trained again after a kill counts as it was at last."""
+    epochs: dict[int, EpochResult] = {}
+    with suppress(FileNotFoundError):
+        for line in (run / EPOCH_FILE).read_text(encoding="utf-8").splitlines():
+            with suppress(ValidationError, json.JSONDecodeError):
+                result = EpochResult.model_validate_json(line)
+                epochs[result.epoch] = result
+    return [epochs[epoch] for epoch in sorted(epochs)]
+
+
+class Recorder:
+    """Observer that writes tuning.json after every epoch and every change of a trial's state."""
+
+    def __init__(self, record: TuningRecord, folder: Path) -> None:
+        self.record, self.folder = record, folder
+
+    def started(self, trial: str, job: TrainingJob, start: StartReport) -> None:
+        # A process that survived a kill for a moment may have ended an epoch after the record was read.
+        record = self.record.trial(trial)
+        record.curve = read_epochs(job.run) or record.curve
+        self.set_state(trial, "running")
+
+    def step(self, trial: str, report: StepReport) -> None: ...
+
+    def epoch(self, trial: str, report: EpochReport) -> None:
+        record = self.record.trial(trial)
+        # An epoch that is trained again after a kill replaces what was recorded.
+        before = [result for result in record.curve if result.epoch < report.epoch]
+        record.curve = [*before, EpochResult.of(report, time.time())]
+        self.record.write(self.folder)
+
+    def warned(self, trial: str, message: str) -> None: ...
+
+    def finished(self, trial: str, outcome: Outcome) -> None:
+        self.set_state(trial, "finished")
+
+    def stopped(self, trial: str) -> None:
+        self.set_state(trial, "stopped")
+
+    def failed(self, trial: str, problem: str) -> None:
+        self.record.trial(trial).problem = problem
+        self.set_state(trial, "failed")
+
+    def set_state(self, trial: str, state: TrialState) -> None:
+        self.record.trial(trial).state = state
+        self.record.write(self.folder)

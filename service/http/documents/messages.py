@@ -7,7 +7,7 @@ from fastapi import Request
 from pydantic import Field, create_model
 
 from service.files.file_job import FileJob, FileStatus
-from service.http.documents.sink import UploadedDocument
+from service.http.documents.upload import UploadedDocument
 from service.http.requests import ApiRequest, LanguageCode
 from service.http.responses import ApiResponse
 from service.http.terms import GlossaryTerm, term_fields

@@ -15,8 +15,7 @@ from service.http.documents.messages import (
     download_url,
     translate_file_request_with_limits,
 )
-from service.http.documents.sink import open_document
-from service.http.documents.upload import uploaded_form
+from service.http.documents.upload import open_document, uploaded_form
 from service.http.openapi import upload_documentation
 from service.problems import problem_responses
 from service.settings import Settings

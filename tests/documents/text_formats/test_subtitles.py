@@ -5,7 +5,7 @@ import re
 import pytest
 
 from documents import AlignedText
-from documents.text_formats.cue_lines import LINE_LENGTH, divide, visible_length, wrap
+from documents.text_formats.subtitles import LINE_LENGTH, divide, visible_length, wrap
 from tests.documents.translations import backwards, same
 from tests.documents.translations_of_files import texts, translated
 

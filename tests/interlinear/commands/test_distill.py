@@ -14,8 +14,8 @@ import yaml
 import seq2seq
 from interlinear import cli
 from seq2seq.bundle import ModelCard, write_bundle
-from seq2seq.bundle.checksums import checksum
 from seq2seq.config import ModelConfig, TextVocabulary
+from seq2seq.files import checksum
 from seq2seq.model.model import build
 from seq2seq.text import TextConfig, Tokenizer
 from tests.interlinear.conftest import GERMAN

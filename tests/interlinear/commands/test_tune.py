@@ -18,7 +18,7 @@ from registry.curves import PARENT
 from tests.training.toy import SETTINGS, write_corpus
 from training.loop.checkpoints.checkpoint_manager import CheckpointManager
 from training.recipe import load_recipe
-from training.tuning.epoch_file import EPOCH_FILE
+from training.tuning.record import EPOCH_FILE
 
 RANGES = {"model.dropout": "{choice: [0, 0.1, 0.2]}", "training.learning_rate": "{log: [0.003, 0.03]}"}
 FIXED = [setting for setting in SETTINGS if setting.partition("=")[0] not in {*RANGES, "training.epochs"}]

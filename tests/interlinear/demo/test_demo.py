@@ -8,9 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from interlinear.demo.demo_example import DemoSentence, count_crossings, pick_example
-from interlinear.demo.demo_run import DemoRun
-from interlinear.demo.training_record import code_hash
+from interlinear.demo.demo_run import DemoRun, DemoSentence, code_hash, count_crossings, pick_example
 from seq2seq.errors import ServiceError
 
 

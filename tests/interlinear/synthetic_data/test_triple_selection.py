@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 
-from interlinear.synthetic_data.triple_selection import BINS, count_edits, histogram_bin, hter, select_triples
+from interlinear.synthetic_data.round_trip import BINS, count_edits, histogram_bin, hter, select_triples
 
 WORDS = 20
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from seq2seq.alignment.pair_words import normalize_words, normalized_words, split_words
+from seq2seq.alignment.pair_batches import normalize_words, normalized_words, split_words
 
 
 @pytest.mark.parametrize(

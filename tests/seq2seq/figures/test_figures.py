@@ -21,8 +21,7 @@ from seq2seq.figures.fonts import east_asian_font, font_families, missing_glyphs
 from seq2seq.figures.grid import Languages
 from seq2seq.figures.latencies import LatencySeries, latency_chart
 from seq2seq.figures.lengths import LengthCurve, LengthPoint, score_by_length, score_curve_by_length
-from seq2seq.figures.links import alignment_grid
-from seq2seq.figures.matrices import attention_matrix, gate_strip
+from seq2seq.figures.matrices import alignment_grid, attention_matrix, gate_strip
 from seq2seq.figures.systems import Comparison, SystemScore, system_comparison, system_comparisons
 from seq2seq.metrics.catalogue import select_metrics
 from seq2seq.metrics.metric import Preprocessing, ReferenceSet, SystemOutputs

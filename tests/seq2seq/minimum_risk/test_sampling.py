@@ -8,7 +8,7 @@ import torch
 
 from seq2seq.batch import collate
 from seq2seq.losses import cross_entropy
-from seq2seq.minimum_risk.sampling import draw, sample
+from seq2seq.minimum_risk.minimum_risk import draw, sample
 from seq2seq.text import BEGIN, END, PAD
 from tests.seq2seq.systems import model_of
 

@@ -14,7 +14,7 @@ from torch.profiler import ProfilerActivity, profile
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from seq2seq.batch import Batch, collate, stack_images
-from seq2seq.images.inputs import blank_image
+from seq2seq.images.decode import blank_image
 from seq2seq.layers.cells import Cell
 from seq2seq.layers.step_linear import StepInputs, UnrolledInputs
 from seq2seq.model.model import Model, build

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from seq2seq.batch import Batch, ImageInput, TextInput, collate, stack_images
 from seq2seq.config import ImageGrid, ImageNetwork, ModelConfig, TextVocabulary
-from seq2seq.images.inputs import blank_image
+from seq2seq.images.decode import blank_image
 from seq2seq.model.model import Model, build, drop_sources
 from seq2seq.search import SearchOptions, SearchRequest, SearchResult, SlotTable
 from tests.seq2seq.search.test_search import watched_twice

@@ -16,8 +16,8 @@ from seq2seq.errors import BundleError
 from seq2seq.explain import to_text_with_words
 from seq2seq.model.attention_weights import AttentionWeights
 from seq2seq.shortlist import Coverage, LinkCounts, Shortlist, build_shortlist, coverage, link_counts
+from seq2seq.shortlist.link_counts import attention_links, word_links
 from seq2seq.shortlist.shortlist import WordLists
-from seq2seq.shortlist.token_links import attention_links, word_links
 from seq2seq.text import DELETE, KEEP, SPECIAL, TextConfig, Tokenizer
 
 WORDS = TextConfig(units="words", vocabulary=20)

@@ -2,8 +2,8 @@
 
 import pytest
 
+from seq2seq.request_encoding import term_constraints
 from seq2seq.terms import Term
-from seq2seq.terms.encoding import term_constraints
 from seq2seq.terms.substitution import placed_terms, stand_ins, substitute
 from seq2seq.text import TextConfig, Tokenizer
 

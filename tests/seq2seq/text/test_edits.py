@@ -7,11 +7,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seq2seq.text.edits import Change, Edit, Origin, apply_script, diff, edit_script, origins
+from seq2seq.text.edits import Change, Edit, Origin, diff, edit_script, origins
 
 KEEP, DELETE = Edit.KEEP, Edit.DELETE
 WORDS = st.lists(st.sampled_from("abcd"), max_size=12)
 TEXTS = st.text(st.sampled_from("ab ,.é\n"), max_size=25)
+
+
+def apply_script(script, mt):
+    """The edited text: apply_script(edit_script(a, b), a) == b. Scripts of another length: see `origins`."""
+    result = []
+    for origin in origins(script, len(mt)):
+        if origin.position is not None:
+            result.append(mt[origin.position])
+        elif origin.step is not None:
+            result.append(script[origin.step])
+    return result
 
 
 def common(a, b):

@@ -6,7 +6,7 @@ import pytest
 
 from seq2seq.text import TextConfig, Tokenizer
 from training.data.dataset import open_dataset, read_rows
-from training.package_files import resource_folder
+from training.yaml_files import resource_folder
 
 
 @pytest.mark.parametrize(

@@ -26,10 +26,9 @@ from tests.training.toy import toy_job
 from training.events import TrainingJob
 from training.loop import cuda_graphs
 from training.loop.cuda_graphs import CaptureError, FunctionRecorder, Graph
-from training.loop.objective import Objective
 from training.loop.process_group import ProcessGroup, SingleProcess, WorkerLostError
 from training.loop.trainer import Trainer, train
-from training.loop.training_step import TrainingStep
+from training.loop.training_step import Objective, TrainingStep
 from training.recipe import load_recipe
 
 CPU, META = torch.device("cpu"), torch.device("meta")

@@ -11,9 +11,8 @@ from torch import Tensor
 from seq2seq.batch import Batch
 from seq2seq.model.model import Model
 from tests.gpu import GPU, ON_GPU, full_fp32, on_devices, sample, sample_batch
-from training.loop.objective import Objective
 from training.loop.process_group import SingleProcess
-from training.loop.training_step import ResultCopy, StepResult, TrainingStep
+from training.loop.training_step import Objective, ResultCopy, StepResult, TrainingStep
 from training.recipe import load_recipe
 
 RATE = 0.1  # of learning: what an update changes is far above rounding

@@ -11,16 +11,14 @@ import pytest
 import torch
 
 from seq2seq.batch import Batch
-from seq2seq.minimum_risk.minimum_risk import RiskOptions, expected_risk, pack_candidates
-from seq2seq.minimum_risk.sampling import sample_step
+from seq2seq.minimum_risk.minimum_risk import RiskOptions, expected_risk, pack_candidates, sample_step
 from seq2seq.model.decoder import repeat
 from seq2seq.model.model import Model
 from seq2seq.text import BEGIN
 from tests.seq2seq.model.test_precision import RECIPES, TARGETS, each_recipe, small
 from tests.training.loop.updates import with_guide
-from training.loop.objective import Objective
 from training.loop.process_group import SingleProcess
-from training.loop.training_step import TrainingStep
+from training.loop.training_step import Objective, TrainingStep
 from training.recipe import GuideSettings, TrainingSettings, load_recipe
 
 META = torch.device("meta")

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from ray.tune.schedulers import TrialScheduler
 
-from training.ray.asha import NamedTrial, ResumableAsha
+from training.ray.tune import NamedTrial, ResumableAsha
 from training.ray.tune_trial import EPOCH, LAST, SCORE
 from training.tuning.record import EpochResult, TrialRecord, TuningRecord
 

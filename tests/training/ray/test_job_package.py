@@ -10,8 +10,7 @@ import yaml
 from seq2seq.errors import DataError, RecipeError, UnknownDataError, UsageError
 from tests.training.toy import write_corpus
 from training.data.dataset import open_dataset, read_lines
-from training.ray.job_package import MAX_BYTES, build_package, unzip
-from training.ray.job_spec import FOLDER, MAX_KEPT_BYTES, JobSpec, build_job_spec
+from training.ray.job_package import FOLDER, MAX_BYTES, MAX_KEPT_BYTES, JobSpec, build_job_spec, build_package, unzip
 from training.recipe import load_recipe
 from training.storage.storage import Storage
 

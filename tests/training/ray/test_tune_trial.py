@@ -11,10 +11,10 @@ from tests.training.toy import toy_job
 from training.events import EpochReport, Outcome, StartReport, TrainingJob
 from training.loop.checkpoints.checkpoint_manager import CheckpointManager
 from training.loop.trainer import train
+from training.ray.control import WorkerEvent, WorkerFailed
 from training.ray.tune_trial import EVENTS, STOP_FILE, TrialActor, TrialThread
-from training.ray.worker_events import WorkerEvent, WorkerFailed
 from training.storage.staging import write_token
-from training.tuning.epoch_file import EPOCH_FILE, read_epochs
+from training.tuning.record import EPOCH_FILE, read_epochs
 
 SHORT = ["training.epochs=3", "training.average=1", "model.dropout=0.1"]
 

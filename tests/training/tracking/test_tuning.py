@@ -8,7 +8,7 @@ from tests.training.toy import toy_job
 from training.events import StartReport
 from training.loop.trainer import train
 from training.tracking.tuning import TrialTrackers
-from training.tuning.epoch_file import EpochFile, read_epochs
+from training.tuning.record import EpochFile, read_epochs
 
 
 def test_epochs_that_a_killed_process_could_not_log_are_logged_by_the_next_one(tmp_path: Path) -> None:

@@ -22,8 +22,7 @@ from training.data.dataset.image_index import read_index
 from training.data.dataset.joined import LineJoin
 from training.data.formats import Part
 from training.data.uris import FileLocation, expand_path, expand_uri, fingerprint, is_uri
-from training.package_files import resource_folder
-from training.yaml_files import did_you_mean
+from training.yaml_files import did_you_mean, resource_folder
 
 ALIGNMENT = "alignment"  # the field of gold word alignments
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from seq2seq.alignment import Link, read_gold_alignment, symmetrize
 from seq2seq.alignment.hmm_constants import constants_digest
-from seq2seq.alignment.pair_words import normalize_words
-from seq2seq.bundle.checksums import checksum
+from seq2seq.alignment.pair_batches import normalize_words
 from seq2seq.errors import DataError, UsageError
+from seq2seq.files import checksum
 from seq2seq.installation import how_to_install
 from training.data.dataset.fields import TextField
 from training.data.formats import Part, count_lines, read_file

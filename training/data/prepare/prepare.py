@@ -14,8 +14,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from seq2seq.bundle.checksums import checksum
 from seq2seq.errors import DataError
+from seq2seq.files import checksum
 from seq2seq.text import TextConfig
 from training.data.arrays import write_atomically
 from training.data.cleaning import Cleaning, Reason

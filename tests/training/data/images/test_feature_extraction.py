@@ -214,7 +214,7 @@ def test_a_kill_loses_no_finished_shard(tmp_path: Path):
 
 @pytest.mark.slow
 def test_a_ray_cluster_extracts_the_same_features(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    from training.ray.image_features import extract_on_ray
+    from training.ray.data import extract_on_ray
 
     job, _ = work(tmp_path, 150)
     extract_features(job, extract_with_threads, lambda _: None)

@@ -9,9 +9,9 @@ import torch
 
 import seq2seq
 from seq2seq.bundle import ModelCard
-from seq2seq.bundle.checksums import checksum
 from seq2seq.config import ImageGrid, ImageNetwork
 from seq2seq.errors import DataError
+from seq2seq.files import checksum
 from seq2seq.images.networks import build_network
 from seq2seq.model.model import Model
 from seq2seq.text import END, TextConfig
