@@ -14,7 +14,6 @@ from typer.main import get_command
 from interlinear import console
 from interlinear.commands import data, figure, jobs, keys, suggestions
 from interlinear.commands.align import align
-from interlinear.commands.bench import bench
 from interlinear.commands.compare import compare
 from interlinear.commands.demo import demo
 from interlinear.commands.distill import distill
@@ -81,7 +80,6 @@ app.command(rich_help_panel=USE)(translate)
 app.command(rich_help_panel=USE)(align)
 app.command(rich_help_panel=USE)(shortlist)
 app.command(rich_help_panel=USE)(serve)
-app.command(rich_help_panel=USE)(bench)
 app.add_typer(keys.app, name="keys", rich_help_panel=USE)
 app.add_typer(suggestions.app, name="suggestions", rich_help_panel=USE)
 

@@ -19,7 +19,6 @@ from seq2seq.figures import style
 from seq2seq.figures.curves import Curve, Panel, learning_curves
 from seq2seq.figures.fonts import east_asian_font, font_families, missing_glyphs
 from seq2seq.figures.grid import Languages
-from seq2seq.figures.latencies import LatencySeries, latency_chart
 from seq2seq.figures.lengths import LengthCurve, LengthPoint, score_by_length, score_curve_by_length
 from seq2seq.figures.matrices import alignment_grid, attention_matrix, gate_strip
 from seq2seq.figures.systems import Comparison, SystemScore, system_comparison, system_comparisons
@@ -362,18 +361,6 @@ def test_two_points_are_not_joined_by_a_line(tmp_path):
         return int(chart.any(0).sum())
 
     assert columns(0, 20) < SCALE * 40 < SCALE * 400 < columns(0, 10, 20)
-
-
-def test_responses_at_several_rates_are_drawn_side_by_side(tmp_path):
-    answers = tuple((float(second), 20.0) for second in range(10))
-    several = [LatencySeries(f"{rate} requests/s", answers) for rate in (5, 10, 20)]
-    picture = pixels(latency_chart(several, None, tmp_path / "s.png"))
-    top = style.MARGIN + style.HEADING + style.PADDING + 22 + 10 + 22
-    chart = picture[int(SCALE * top) : int(SCALE * (top + 255))]
-    found = [np.flatnonzero(near(chart, style.SERIES[i]).any(0)) for i in range(3)]
-    assert all(len(columns) > SCALE * 100 for columns in found)
-    assert found[0].max() < found[1].min() and found[1].max() < found[2].min()
-    assert {"5 requests/s", "10 requests/s"} <= set(texts(latency_chart(several, 50.0, tmp_path / "s.svg")))
 
 
 def test_a_significant_difference_is_a_filled_dot_and_others_are_open(tmp_path):
