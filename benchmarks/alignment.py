@@ -1,7 +1,7 @@
 """How well do our aligner and our models align words, beside the aligners that people use, on the same pairs?
 
     python -m benchmarks.alignment [--peers FOLDER] [--model NAME BUNDLE [REVERSE] ...] [--set NAME ...]
-        [--data NAME ...] [--runs 3] [--save]
+        [--data NAME ...] [--rounds 3] [--pairs N] [--save]
 
 FOLDER is made by benchmarks/peers/aligners.sh. A model aligns the gold sets of its languages by forced decoding, in
 each way in which its attention can be read (`interlinear align --by`). Our aligner (`interlinear align` without a
@@ -9,19 +9,18 @@ model), eflomal and fast_align are trained on the sentences of the gold set alon
 the --data of these languages.
 """
 
-import argparse
 import json
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
-from statistics import mean, stdev
-from typing import Any, Protocol, get_args
+from statistics import mean
+from typing import Protocol, get_args
 
-from benchmarks.alignment_results import EarlierScores, sets_of
-from benchmarks.reporting import RESULTS, Report, say
+from benchmarks.runner import Benchmark, Column, Contestant, Figures, Labels, Options, deviation, run
 from interlinear.decoding.alignment import Aligner
 from interlinear.decoding.model_loading import load_generation
 from interlinear.evaluation.scoring import align_test_set
@@ -48,15 +47,15 @@ Links = list[frozenset[Link]]  # of every pair, (source word, target word)
 Languages = tuple[str, str]
 
 NOTES = (
-    "*AER*, and in brackets precision and recall, in per cent (Och and Ney 2003). *Source to target* links a target "
+    "*AER*, precision and recall, in per cent (Och and Ney 2003). *Source to target* links a target "
     "word with at most one source word, *target to source* the reverse; both are combined by "
     "`seq2seq.alignment.symmetrize`. *Agreement*: the links of both directions' posteriors together, the default of "
     "`interlinear align` without a model.",
     "*Trained on*: the pairs that the aligners were trained on. Their text is in lower case; words are those of the "
     "gold alignments, and in other text words and punctuation marks, or what stands between spaces if it is tokenised. "
     "A model reads the text as it is written, and has not been trained on it.",
-    "eflomal 2.0.0 with its defaults; it takes its seed from the system, so that every run differs: means, and the "
-    "standard deviation of the AER. fast_align by systran-align 3.5.0, with `-d -o -v`, is deterministic.",
+    "eflomal 2.0.0 with its defaults; it takes its seed from the system, so that every round differs: means, and the "
+    "standard deviation of the AER. fast_align by systran-align 3.5.0, with `-d -o -v`, and ours are deterministic.",
 )
 
 
@@ -70,22 +69,17 @@ class GoldSet:
     words: list[tuple[Words, Words]]
 
     @classmethod
-    def read(cls, name: str, root: Path | None) -> "GoldSet":
-        """Raises DataError, and UsageError for a set without gold alignments."""
+    def read(cls, name: str, root: Path | None, pairs: int | None = None) -> "GoldSet":
+        """The first pairs of a set, or all. Raises DataError, and UsageError for a set without gold alignments."""
         dataset = open_dataset(name, root)
         if "alignment" not in dataset.fields("test"):
             raise UsageError(name, "it has no gold alignments", "name a set with a field 'alignment'")
         rows = [row.texts for row in read_rows(dataset, "test", ("source", "target"))]
         tokenised = frozenset(side for side in ("source", "target") if dataset.field("test", side).tokenised)
-        texts = TestSet(
-            dataset.name,
-            dataset.task,
-            {"source": tuple(source for source, _ in rows)},
-            (tuple(target for _, target in rows),),
-            tokenised,
-        )
-        gold = tuple(texts.gold_alignments(dataset, "test", "source"))
-        words = [pair_words(row, (not texts.raw, not texts.raw)) for row in rows]
+        tested = TestSet(dataset.name, dataset.task, *columns(rows), tokenised)
+        gold = tuple(tested.gold_alignments(dataset, "test", "source"))[:pairs]
+        texts = TestSet(dataset.name, dataset.task, *columns(rows[:pairs]), tokenised)
+        words = [pair_words(row, (not texts.raw, not texts.raw)) for row in rows[:pairs]]
         return cls(languages_of(dataset), texts, gold, words)
 
     @property
@@ -99,6 +93,11 @@ class GoldSet:
         outputs = SystemOutputs.from_lines([""] * len(links), links)
         references = ReferenceSet.from_lines(self.texts.references, gold=self.gold)
         return {metric.name: metric.score(outputs, references).score for metric in METRICS}
+
+
+def columns(pairs: Sequence[Sequence[str]]) -> tuple[dict[str, tuple[str, ...]], tuple[tuple[str, ...]]]:
+    """Texts and references of a test set."""
+    return {"source": tuple(source for source, _ in pairs)}, (tuple(target for _, target in pairs),)
 
 
 def check_aligners(folder: Path) -> None:
@@ -145,37 +144,43 @@ class TrainingText:
         return cls(", ".join(names), pairs)
 
 
+NO_TEXT = TrainingText("", [])
+
+
 @dataclass(frozen=True)
 class Reading:
-    """One way of reading a system's alignment of a gold set. forward, backward: for every run the links of a direction,
-    both as (source word, target word); empty if the system does not have that direction."""
+    """One way of reading a system's alignment of a gold set. forward, backward: the links of a direction, both as
+    (source word, target word); None if the system does not have that direction."""
 
-    system: str
     by: str
-    forward: list[Links]
-    backward: list[Links]
-    agreed: list[Links] = field(default_factory=list)  # by a rule of the system's own
+    forward: Links | None
+    backward: Links | None
+    agreed: Links | None = None  # by a rule of the system's own
 
-    def variants(self) -> Iterator[tuple[str, list[Links]]]:
-        """The links of every run: of each direction, and of both combined."""
-        if self.forward:
-            yield FORWARD, self.forward
-        if self.backward:
-            yield BACKWARD, self.backward
-        if self.forward and self.backward:
+    def variants(self) -> Iterator[tuple[str, Links]]:
+        """The links of each direction, and of both combined."""
+        for name, links in ((FORWARD, self.forward), (BACKWARD, self.backward), (AGREED, self.agreed)):
+            if links is not None:
+                yield name, links
+        if self.forward is not None and self.backward is not None:
             for how in SYMMETRIZATIONS:
-                yield how, [symmetrized(*run, how) for run in zip(self.forward, self.backward, strict=True)]
-        if self.agreed:
-            yield AGREED, self.agreed
+                pairs = zip(self.forward, self.backward, strict=True)
+                yield how, [frozenset(symmetrize(*pair, how)) for pair in pairs]
 
 
-def symmetrized(forward: Links, backward: Links, how: Symmetrization) -> Links:
-    """The links of both directions combined, pair by pair."""
-    return [frozenset(symmetrize(*pair, how)) for pair in zip(forward, backward, strict=True)]
+class WordAligning(Protocol):
+    """A system that aligns words."""
 
+    @property
+    def name(self) -> str: ...
 
-class Contestant(Protocol):
-    learns_from_pairs: bool  # whether it is trained on the pairs that are to be aligned
+    @property
+    def learns_from_pairs(self) -> bool:
+        """Whether it is trained on the pairs that are to be aligned."""
+
+    @property
+    def varies(self) -> bool:
+        """Whether it aligns differently each time."""
 
     def align(self, gold_set: GoldSet, text: TrainingText) -> Iterator[Reading]:
         """Its alignments of the set, in every way to read them; none if it does not have the set's languages."""
@@ -185,14 +190,16 @@ class Contestant(Protocol):
 class Peer:
     """eflomal or fast_align, in an environment of its own."""
 
-    program: str
+    name: str
     folder: Path
-    runs: int = 1
     learns_from_pairs: bool = True
 
+    @property
+    def varies(self) -> bool:
+        return self.name == "eflomal"
+
     def align(self, gold_set: GoldSet, text: TrainingText) -> Iterator[Reading]:
-        runs = [self.run([*gold_set.words, *text.pairs], len(gold_set.words)) for _ in range(self.runs)]
-        yield Reading(self.program, "", [forward for forward, _ in runs], [backward for _, backward in runs])
+        yield Reading("", *self.run([*gold_set.words, *text.pairs], len(gold_set.words)))
 
     def run(self, pairs: Sequence[tuple[Words, Words]], first: int) -> tuple[Links, Links]:
         """The links of the first pairs, of a training on all. Raises UsageError if the program ends with an error."""
@@ -201,10 +208,10 @@ class Peer:
             for file, side in zip(files, zip(*pairs, strict=True), strict=True):
                 file.write_text("".join(f"{' '.join(words)}\n" for words in side), encoding="utf-8")
             python = self.folder / "venv" / "bin" / "python"
-            command = [python, ALIGN_WORDS, self.program, *files, str(first)]
+            command = [python, ALIGN_WORDS, self.name, *files, str(first)]
             ended = subprocess.run(command, check=False, capture_output=True, text=True)
         if ended.returncode != 0:
-            raise UsageError(self.program, f"it ended with code {ended.returncode}: {ended.stderr.strip()[-300:]}")
+            raise UsageError(self.name, f"it ended with code {ended.returncode}: {ended.stderr.strip()[-300:]}")
         both = [json.loads(line) for line in ended.stdout.splitlines()]
         forward, backward = ([frozenset((i, j) for i, j in one) for one in side] for side in zip(*both, strict=True))
         return forward, backward
@@ -212,9 +219,11 @@ class Peer:
 
 @dataclass(frozen=True)
 class HmmAligner:
-    """Our own aligner, as `interlinear align` without a model. It is deterministic."""
+    """Our own aligner, as `interlinear align` without a model."""
 
+    name: str = "interlinear align"
     learns_from_pairs: bool = True
+    varies: bool = False
 
     def align(self, gold_set: GoldSet, text: TrainingText) -> Iterator[Reading]:
         count = len(gold_set.words)
@@ -224,7 +233,7 @@ class HmmAligner:
             [frozenset(links(posteriors)) if posteriors else frozenset() for posteriors in found]
             for links in (LinkPosteriors.forward, LinkPosteriors.backward, LinkPosteriors.agreed)
         )
-        yield Reading("interlinear align", "", [forward], [backward], [agreed])
+        yield Reading("", forward, backward, agreed)
 
 
 @dataclass(frozen=True)
@@ -234,6 +243,7 @@ class ForcedDecoding:
     name: str
     models: dict[Languages, SequenceGenerator]
     learns_from_pairs: bool = False
+    varies: bool = False
 
     @classmethod
     def load(cls, name: str, *bundles: str) -> "ForcedDecoding":
@@ -252,14 +262,15 @@ class ForcedDecoding:
         forward, backward = self.models.get(gold_set.languages), self.models.get(gold_set.languages[::-1])
         kinds: Sequence[AlignmentKind] = get_args(AlignmentKind)
         for by in kinds:
-            there = back = []
+            there: Links | None = None
+            back: Links | None = None
             if forward and READINGS[by].kind in forward.attention_kinds:
-                there = [self.links(forward, by, gold_set.texts)]
+                there = self.links(forward, by, gold_set.texts)
             if backward and READINGS[by].kind in backward.attention_kinds:
                 exchanged = self.links(backward, by, gold_set.reversed_texts)
-                back = [[frozenset((i, j) for j, i in links) for links in exchanged]]
+                back = [frozenset((i, j) for j, i in links) for links in exchanged]
             if there or back:
-                yield Reading(self.name, by, there, back)
+                yield Reading(by, there, back)
 
     def links(self, model: SequenceGenerator, by: AlignmentKind, texts: TestSet) -> Links:
         """The links (source word, target word) of one direction's own source and target."""
@@ -267,83 +278,60 @@ class ForcedDecoding:
 
 
 def measure(
-    gold_sets: Sequence[GoldSet], datasets: Sequence[Dataset], contestants: Sequence[Contestant]
-) -> list[dict[str, Any]]:
-    """The scores of every set, text, contestant, reading and variant: a record with those of all runs."""
-    records = []
-    for gold_set in gold_sets:
-        alone = TrainingText("", [])
-        together = TrainingText.of(datasets, gold_set.languages)
-        for contestant in contestants:
-            for text in [alone, together] if contestant.learns_from_pairs and together.pairs else [alone]:
-                pairs = len(gold_set.words) + len(text.pairs) if contestant.learns_from_pairs else 0
-                for reading in contestant.align(gold_set, text):
-                    for variant, runs in reading.variants():
-                        record: dict[str, Any] = {"set": gold_set.texts.name, "text": text.name, "pairs": pairs}
-                        record |= {"system": reading.system, "by": reading.by, "variant": variant}
-                        records.append(record | {"runs": [gold_set.score(links) for links in runs]})
-                    say(f"{gold_set.texts.name}: {reading.system} {reading.by} {text.name}")
-    return records
-
-
-def cell(runs: Sequence[dict[str, float]]) -> str:
-    """`17.2 ± 0.1 (80, 86)`: mean AER with its standard deviation, precision and recall."""
-    aer, precision, recall = (mean(run[metric.name] for run in runs) for metric in METRICS)
-    spread = f" ± {stdev(run['aer'] for run in runs):.1f}" if len(runs) > 1 else ""
-    return f"{aer:.1f}{spread} ({precision:.0f}, {recall:.0f})"
-
-
-def table(records: Sequence[dict[str, Any]]) -> tuple[list[str], list[list[str]]]:
-    """Columns and rows: a row for each set, text, system and reading, a column for each variant."""
-    variants = [FORWARD, BACKWARD, *SYMMETRIZATIONS, AGREED]
-    cells: dict[tuple[str, ...], dict[str, str]] = {}
-    for record in records:
-        trained_on = (
-            f"the set{record['text'] and ', '}{record['text']}: {record['pairs']:,}" if record["pairs"] else "-"
-        )
-        key = (record["set"], trained_on, record["system"], record["by"] or "-")
-        cells.setdefault(key, {})[record["variant"]] = cell(record["runs"])
-    rows = [[*key, *(found.get(variant, "-") for variant in variants)] for key, found in cells.items()]
-    return ["gold", "trained on, pairs", "system", "by", *variants], rows
+    aligner: WordAligning, gold_sets: Sequence[GoldSet], texts: Sequence[TrainingText]
+) -> dict[Labels, Figures]:
+    """The scores of every set, training text, reading and variant. `texts`: for each set, that of its languages."""
+    rows: dict[Labels, Figures] = {}
+    for gold_set, further in zip(gold_sets, texts, strict=True):
+        for text in (NO_TEXT, further) if aligner.learns_from_pairs and further.pairs else (NO_TEXT,):
+            learned = f"{len(gold_set.words) + len(text.pairs):,}" if aligner.learns_from_pairs else "-"
+            for reading in aligner.align(gold_set, text):
+                for variant, links in reading.variants():
+                    key = (gold_set.texts.name, text.name, learned, reading.by or "-", variant)
+                    rows[key] = gold_set.score(links)
+    return rows
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--peers", type=Path, help="folder of peers/aligners.sh; without it, ours only")
-    parser.add_argument("--model", nargs="+", action="append", default=[], metavar=("NAME", "BUNDLE"))
-    parser.add_argument("--set", action="append", dest="sets", metavar="NAME", help=f"else {', '.join(GOLD_SETS)}")
-    parser.add_argument("--data", action="append", default=[], metavar="NAME", help="further text for the aligners")
-    parser.add_argument("--data-root", type=Path, default=None)
-    parser.add_argument("--runs", type=int, default=3, help="runs of eflomal")
-    parser.add_argument(
-        "--save", action="store_true", help="keep the result in benchmarks/results/, beside that of other sets"
-    )
-    asked = parser.parse_args(arguments)
+    options = Options(__doc__)
+    options.add_argument("--peers", type=Path, help="folder of peers/aligners.sh; without it, ours only")
+    options.add_argument("--model", nargs="+", action="append", default=[], metavar=("NAME", "BUNDLE"))
+    options.add_argument("--set", action="append", dest="sets", metavar="NAME", help=f"else {', '.join(GOLD_SETS)}")
+    options.add_argument("--data", action="append", default=[], metavar="NAME", help="further text for the aligners")
+    options.add_argument("--data-root", type=Path, default=None)
+    options.size("--pairs", None, 20, "pairs of each gold set")
+    asked = options.parse(arguments)
     if any(len(words) not in (2, 3) for words in asked.model):
-        parser.error("--model takes a name, a bundle, and perhaps one of the opposite direction")
-    if asked.runs < 1:
-        parser.error("--runs must be at least 1")
+        options.error("--model takes a name, a bundle, and perhaps one of the opposite direction")
     try:
         if asked.peers:
             check_aligners(asked.peers)
-        gold_sets = [GoldSet.read(name, asked.data_root) for name in asked.sets or GOLD_SETS]
+        gold_sets = [GoldSet.read(name, asked.data_root, asked.pairs) for name in asked.sets or GOLD_SETS]
         datasets = [open_dataset(name, asked.data_root) for name in asked.data]
         for dataset in datasets:
             if all(sorted(languages_of(dataset)) != sorted(one.languages) for one in gold_sets):
                 raise UsageError(f"--data {dataset.name}", "no gold set has its languages", "leave it out")
-        contestants: list[Contestant] = [HmmAligner()]
+        texts = [TrainingText.of(datasets, gold_set.languages) for gold_set in gold_sets]
+        aligners: list[WordAligning] = [HmmAligner()]
         if asked.peers:
-            contestants += [Peer("eflomal", asked.peers, asked.runs), Peer("fast_align", asked.peers)]
-        contestants += [ForcedDecoding.load(*words) for words in asked.model]
-        records = measure(gold_sets, datasets, contestants)
+            aligners += [Peer("eflomal", asked.peers), Peer("fast_align", asked.peers)]
+        aligners += [ForcedDecoding.load(*words) for words in asked.model]
+        benchmark = Benchmark(
+            "alignment",
+            "Word alignment against gold",
+            {
+                "aer": Column("AER", ".1f", mean),
+                "spread": Column("±", ".1f", deviation, "aer"),
+                "precision": Column("precision", ".0f", mean),
+                "recall": Column("recall", ".0f", mean),
+            },
+            NOTES,
+            ("gold", "with", "pairs", "by", "links"),
+        )
+        contestants = [Contestant(one.name, partial(measure, one, gold_sets, texts), one.varies) for one in aligners]
+        run(benchmark, contestants, asked)
     except InterlinearError as error:
-        parser.error(str(error))
-    earlier = EarlierScores.read(RESULTS / "alignment.json" if asked.save else None, sets_of(records))
-    records = earlier.joined(records, GOLD_SETS)
-    columns, rows = table(records)
-    measured = {"scores": records, "earlier": earlier.records}
-    notes = [*earlier.notes, *NOTES]
-    Report("alignment", "Word alignment against gold", columns, rows, notes, measured).publish(asked.save)
+        options.error(str(error))
 
 
 if __name__ == "__main__":

@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
-from benchmarks.reporting import ROOT, alone
+from benchmarks.reporting import ROOT
 
 PEERS = Path(__file__).parent / "peers"
 LEARNED = 300  # updates of the models for the search benchmark; their outputs have 20 words whatever they have learned
 NEVER = 1_000_000  # updates
+JOEYNMT, OPENNMT = "JoeyNMT 2.3.0", "OpenNMT-py 3.5.1"
 
 
 @dataclass(frozen=True)
@@ -28,10 +29,9 @@ class Result:
     seconds: list[float]
     parameters: int
     threads: int
-    others: float  # the share of the processor that other programs used meanwhile
 
 
-class Contestant(Protocol):
+class Toolkit(Protocol):
     @property
     def name(self) -> str:
         """The name in tables."""
@@ -57,34 +57,34 @@ class Arena:
         if not (self.folder / "data" / "vocabulary.txt").is_file():
             sys.exit(f"{self.folder}: the peers are not there. Run benchmarks/peers/set_up.sh {self.folder}")
 
+    @property
+    def python(self) -> Path:
+        """The interpreter of the peers' environment; without it only ours takes part."""
+        return self.folder / "venv" / "bin" / "python"
+
     def run(self, name: str, command: Sequence[str | Path], environment: Mapping[str, str]) -> Result:
-        """Run one contestant to its end, alone. It writes its result to the path in place of OUTPUT in the command."""
+        """Run one contestant to its end. It writes its result to the path in place of OUTPUT in the command."""
         log = self.folder / f"{name}.log"
         with tempfile.TemporaryDirectory() as scratch:
             output = Path(scratch) / "record.json"
             words = [str(output) if word == "OUTPUT" else str(word) for word in command]
-            with log.open("w") as file, alone() as disturbance:
+            threads = {"OMP_NUM_THREADS": str(self.threads)}
+            with log.open("w") as file:
                 ended = subprocess.run(
-                    words,
-                    cwd=scratch,
-                    env={**os.environ, "OMP_NUM_THREADS": str(self.threads), **environment},
-                    stdout=file,
-                    stderr=subprocess.STDOUT,
-                    check=False,
-                )
+                    words, cwd=scratch, env={**os.environ, **threads, **environment},
+                    stdout=file, stderr=subprocess.STDOUT, check=False,
+                )  # fmt: skip
             record = json.loads(output.read_text()) if output.exists() else {"seconds": []}
         if not record["seconds"]:
             sys.exit(f"{name} ended with code {ended.returncode} and measured nothing; what it said is in {log}")
-        return Result(**record, others=disturbance.share)
+        return Result(**record)
 
     def run_peer(self, name: str, what: str, arguments: Sequence[str | Path]) -> Result:
         """A peer's own command, with timing."""
-        python = self.folder / "venv" / "bin" / "python"
         # OpenNMT-py's checkpoints contain an argparse.Namespace, which torch does not unpickle by default.
         environment = {"TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD": "1"}
-        return self.run(
-            f"{name}-{what.rpartition('-')[2]}", [python, PEERS / "timed.py", "OUTPUT", what, *arguments], environment
-        )
+        command = [self.python, PEERS / "timed.py", "OUTPUT", what, *arguments]
+        return self.run(f"{name}-{what.rpartition('-')[2]}", command, environment)
 
     def configuration(self, name: str, values: Mapping[str, int]) -> Path:
         """A peer's configuration with the placeholders in capitals replaced."""
@@ -99,7 +99,7 @@ class Arena:
 @dataclass(frozen=True)
 class JoeyNMT:
     arena: Arena
-    name: str = "JoeyNMT 2.3.0"
+    name: str = JOEYNMT
 
     def train(self, updates: int, validate: int = NEVER) -> Result:
         configuration = self.configuration(updates, validate, batch=32)
@@ -122,7 +122,7 @@ class JoeyNMT:
 @dataclass(frozen=True)
 class OpenNMT:
     arena: Arena
-    name: str = "OpenNMT-py 3.5.1"
+    name: str = OPENNMT
 
     def train(self, updates: int, save: int = NEVER) -> Result:
         configuration = self.arena.configuration("opennmt.yaml", {})
@@ -179,7 +179,6 @@ class Interlinear:
         return self.arena.run(f"interlinear-{arguments[0]}", command, {"PYTHONPATH": str(ROOT)})
 
 
-def interleaved(contestants: Sequence[Contestant], rounds: int) -> list[Contestant]:
-    """Every contestant once a round; each round starts with another one."""
-    turns = [i % len(contestants) for i in range(rounds)]
-    return [one for turn in turns for one in [*contestants[turn:], *contestants[:turn]]]
+def peers(arena: Arena) -> list[Toolkit]:
+    """The peers, where their environment is there."""
+    return [JoeyNMT(arena), OpenNMT(arena)] if arena.python.exists() else []

@@ -1,11 +1,12 @@
 """Quality beside speed on Multi30k, German to English: our models in every form of search beside other toolkits.
 
-    python -m benchmarks.frontier --peers FOLDER --model NAME BUNDLE --model NAME BUNDLE [--threads 1 2] [--rounds 3]
-        [--alone 100] [--lines 1000] [--only TEXT] [--figure FILE] [--save]
+    python -m benchmarks.frontier [--peers FOLDER] --model NAME BUNDLE --model NAME BUNDLE [--threads 1 2] [--rounds 3]
+        [--alone 100] [--lines 1000] [--only TEXT] [--every-form] [--texts FILE --references FILE] [--figure FILE]
+        [--save]
 
-FOLDER is that of benchmarks/peers/frontier.sh, which trains the peers; each that it has takes part. BUNDLE is a trained
-model's folder: the large one, and its student. Every contestant translates the test set in a process of its own,
-from raw text to raw text, in turns.
+FOLDER is that of benchmarks/peers/frontier.sh, which trains the peers; each that it has takes part, and its test set is
+translated. Without it, or with other text, name the files by --texts and --references. BUNDLE is a trained model's
+folder. Every contestant translates in a process of its own, from raw text to raw text, in turns.
 """
 
 import argparse
@@ -15,31 +16,31 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import combinations, product
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import sacrebleu
 import torch
 
-from benchmarks.frontier_figure import Point, draw
-from benchmarks.reporting import ROOT, Report, alone, median, say, table_number
+from benchmarks.contestants import PEERS
+from benchmarks.reporting import ROOT, say
+from benchmarks.runner import Benchmark, Column, Contestant, Figures, Labels, Options, run
 from seq2seq.bundle.bundle import SHORTLIST
 from seq2seq.bundle.precision import resolve_precision
 from seq2seq.devices import computes_bf16
 from seq2seq.search.compiled import has_compiler
 
-PEERS = Path(__file__).parent / "peers"
 BEAMS = (5, 1)
 
 NOTES = (
-    "*Together*: the test set of 2016, in batches (ours: slots) of 32 sentences; words are those of the outputs. "
-    "*Alone*: its first sentences one after the other. *Start*: from the start of the process to its first "
-    "translation. *Memory*: the peak of the process. All from raw text to raw text, each in a process of its own, in "
-    "turns; medians over the rounds, percentiles over the sentences of all rounds. BLEU by sacreBLEU, natural case.",
+    "*Together*: all sentences, in batches (ours: slots) of 32; words are those of the outputs. *Alone*: the first "
+    "sentences one after the other. *Start*: from the start of the process to its first translation. *Memory*: the "
+    "peak of the process. All from raw text to raw text, each in a process of its own, in turns; medians over the "
+    "rounds, percentiles over the sentences of a round. BLEU by sacreBLEU, natural case.",
     "Beam 5 with scores divided by the length, and greedy search. OpenNMT-py and JoeyNMT: LSTM of 256, one layer a "
     "side, additive attention, input feeding, fp32. CTranslate2: a Transformer of 3 + 3 layers, 256, 4 heads, "
     "feed-forward 1,024, trained by OpenNMT-py, in int8; *map*: with a vocabulary map made by IBM Model 1. All peers "
@@ -49,7 +50,7 @@ NOTES = (
 
 
 @dataclass(frozen=True)
-class Contestant:
+class System:
     """A system in one form of search. `command`: its process, without the options that all have."""
 
     family: str
@@ -66,19 +67,25 @@ class Contestant:
         return f"{self.family}, {self.label}"
 
 
-def our_contestants(name: str, bundle: Path) -> list[Contestant]:
-    """A bundle in every precision that this processor has, then with its shortlist if it has one, and compiled where
-    there is a compiler."""
+def forms_of(bundle: Path, every: bool) -> list[list[str]]:
+    """A bundle's precisions that this processor has, the last of them with its shortlist if it has one, and compiled
+    where there is a compiler; with `every`, each precision in all these ways."""
     precisions = ["fp32", *(["bf16"] if computes_bf16(torch.device("cpu")) else [])]
-    precisions += ["int8"] if resolve_precision("auto", "cpu") == "int8" else []
-    forms = [[precision] for precision in precisions]
-    if (bundle / SHORTLIST).is_file():
-        forms.append([*forms[-1], "shortlist"])
-    if has_compiler("cpu"):
-        forms.append([*forms[-1], "compile"])
+    precisions += ["int8"] if every or resolve_precision("auto", "cpu") == "int8" else []
+    further = ["shortlist"] if (bundle / SHORTLIST).is_file() else []
+    further += ["compile"] if has_compiler("cpu") else []
+    if every:
+        ways = [way for size in range(len(further) + 1) for way in combinations(further, size)]
+        return [[precision, *way] for way in ways for precision in precisions]
+    with_each = [[precisions[-1], *further[: i + 1]] for i in range(len(further))]
+    return [*([precision] for precision in precisions), *with_each]
+
+
+def our_systems(name: str, bundle: Path, every: bool) -> list[System]:
+    """A bundle in each form and with each beam."""
     return [
-        Contestant(
-            name,
+        System(
+            f"Interlinear, {name}",
             " + ".join(form),
             beam,
             (
@@ -86,12 +93,12 @@ def our_contestants(name: str, bundle: Path) -> list[Contestant]:
                 *("--precision", form[0], *(f"--{option}" for option in form[1:])),
             ),
         )
-        for form in forms
+        for form in forms_of(bundle, every)
         for beam in BEAMS
     ]
 
 
-def peer_contestants(folder: Path) -> list[Contestant]:
+def peer_systems(folder: Path) -> list[System]:
     """The peers whose models are in the folder; the others are named on stderr."""
     models = {
         ("opennmt", "OpenNMT-py 3.5.1", "fp32"): "opennmt/averaged.pt",
@@ -100,103 +107,147 @@ def peer_contestants(folder: Path) -> list[Contestant]:
         ("ctranslate2-map", "CTranslate2, Transformer", "int8 + map"): "ctranslate2/model.bin",
     }
     python, script = folder / "venv" / "bin" / "python", PEERS / "frontier_search.py"
-    contestants = []
+    systems = []
     for (system, family, form), model in models.items():
         if not (folder / model).exists():
             say(f"{family} is left out: it is not trained. Run benchmarks/peers/frontier.sh {folder} {system}")
             continue
         command = (str(python), str(script), "OUTPUT", str(folder), system)
-        contestants += [Contestant(family, form, beam, command) for beam in BEAMS]
-    return contestants
+        systems += [System(family, form, beam, command) for beam in BEAMS]
+    return systems
 
 
-def run(contestant: Contestant, lines: Path, threads: int, count: int) -> dict[str, Any]:
-    """One measurement: what `measure` writes, with the seconds to start, and the share that other programs used."""
-    with tempfile.TemporaryDirectory() as scratch:
-        output, log = Path(scratch) / "record.json", Path(scratch) / "log"
-        options = ["--beam", contestant.beam, "--threads", threads, "--lines", lines, "--alone", count]
-        command = [str(output) if word == "OUTPUT" else word for word in (*contestant.command, *map(str, options))]
-        environment = {
-            **os.environ,
-            "OMP_NUM_THREADS": str(threads),
-            "PYTHONPATH": str(ROOT),
-            "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD": "1",  # OpenNMT-py's checkpoints contain an argparse.Namespace
-        }
-        with log.open("w") as file, alone() as disturbance:
-            started = time.time()
-            ended = subprocess.run(command, cwd=scratch, env=environment, stdout=file, stderr=file, check=False)
-        if ended.returncode or not output.exists():
-            sys.exit(f"{contestant.name} ended with code {ended.returncode}:\n{log.read_text()[-2000:]}")
-        record = json.loads(output.read_text("utf-8"))
-    return {**record, "start": record["ready"] - started, "others": disturbance.share}
+def measure(system: System, lines: Path, references: list[str], asked: argparse.Namespace) -> dict[Labels, Figures]:
+    """A run with each number of threads: what `peers.search_times.measure` writes, and the seconds to start."""
+    rows: dict[Labels, Figures] = {}
+    for threads in asked.threads:
+        with tempfile.TemporaryDirectory() as scratch:
+            output, log = Path(scratch) / "record.json", Path(scratch) / "log"
+            options = ["--beam", system.beam, "--threads", threads, "--lines", lines, "--alone", asked.alone]
+            command = [str(output) if word == "OUTPUT" else str(word) for word in (*system.command, *options)]
+            environment = {
+                **os.environ,
+                "OMP_NUM_THREADS": str(threads),
+                "PYTHONPATH": str(ROOT),
+                "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD": "1",  # OpenNMT-py's checkpoints contain an argparse.Namespace
+            }
+            with log.open("w") as file:
+                started = time.time()
+                ended = subprocess.run(command, cwd=scratch, env=environment, stdout=file, stderr=file, check=False)
+            if ended.returncode or not output.exists():
+                sys.exit(f"{system.name} ended with code {ended.returncode}:\n{log.read_text()[-2000:]}")
+            record = json.loads(output.read_text("utf-8"))
+        outputs, seconds = record["outputs"], record["seconds"]
+        p50, p99 = 1000 * np.percentile(record["alone"], (50, 99))
+        rows[str(threads),] = {
+            "rate": len(outputs) / seconds, "words": sum(len(line.split()) for line in outputs) / seconds,
+            "p50": float(p50), "p99": float(p99), "bleu": sacrebleu.corpus_bleu(outputs, [references]).score,
+            "memory": record["memory_mib"], "start": record["ready"] - started,
+        }  # fmt: skip
+    return rows
 
 
-def percentile(records: Sequence[dict[str, Any]], share: float) -> float:
-    """Milliseconds that this share (0 to 100) of the sentences alone took at most."""
-    return float(1000 * np.percentile([seconds for record in records for seconds in record["alone"]], share))
+@dataclass(frozen=True)
+class Point:
+    """A system's medians in the figure."""
+
+    system: System
+    threads: int
+    rate: float  # sentences a second
+    bleu: float
+
+
+def frontier(points: Sequence[Point]) -> list[Point]:
+    """The points that no other is at least as fast and as good as, from the fastest to the best."""
+    best: list[Point] = []
+    for point in sorted(points, key=lambda point: (-point.rate, -point.bleu)):
+        if not best or point.bleu > best[-1].bleu:
+            best.append(point)
+    return best
+
+
+def draw(points: Sequence[Point], path: Path) -> None:
+    """BLEU by sentences a second, a chart for each number of threads; hollow markers are greedy searches."""
+    import matplotlib.pyplot as plt
+
+    families = list(dict.fromkeys(point.system.family for point in points))
+    counts = sorted({point.threads for point in points})
+    figure, charts = plt.subplots(len(counts), figsize=(7, 3.5 * len(counts)), squeeze=False, layout="constrained")
+    for count, axes in zip(counts, charts[:, 0], strict=True):
+        here = [point for point in points if point.threads == count]
+        best = frontier(here)
+        axes.plot([point.rate for point in best], [point.bleu for point in best], "--", color="grey", linewidth=0.8)
+        for point in here:
+            number = families.index(point.system.family)
+            axes.plot(
+                point.rate, point.bleu, "osD^vP*X"[number % 8], color=f"C{number}",
+                markerfacecolor="white" if point.system.beam == 1 else f"C{number}",
+                label=point.system.family if point.system.beam != 1 else None,
+            )  # fmt: skip
+        for point in best:
+            axes.annotate(point.system.label, (point.rate, point.bleu), (4, 4), textcoords="offset points", fontsize=6)
+        axes.set(xscale="log", xlabel="sentences a second", title=f"BLEU, {count} thread(s); hollow: greedy search")
+        handles, labels = axes.get_legend_handles_labels()
+        unique = dict(zip(labels, handles, strict=True))
+        axes.legend(unique.values(), unique.keys(), fontsize=6)
+    figure.savefig(path)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--peers", type=Path, required=True, metavar="FOLDER")
-    parser.add_argument("--model", action="append", nargs=2, default=[], metavar=("NAME", "BUNDLE"))
-    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--alone", type=int, default=100, help="sentences that are measured alone")
-    parser.add_argument("--lines", type=int, default=1000, help="sentences of the test set, for a trial")
-    parser.add_argument("--only", default="", metavar="TEXT", help="contestants whose names contain it")
-    parser.add_argument("--figure", type=Path, metavar="FILE")
-    parser.add_argument("--save", action="store_true")
-    asked = parser.parse_args()
-    peers = asked.peers.resolve()
-    contestants = peer_contestants(peers)
+    options = Options(__doc__)
+    options.add_argument("--peers", type=Path, metavar="FOLDER")
+    options.add_argument("--model", action="append", nargs=2, default=[], metavar=("NAME", "BUNDLE"))
+    options.add_argument("--texts", type=Path, metavar="FILE")
+    options.add_argument("--references", type=Path, metavar="FILE")
+    options.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    options.size("--alone", 100, 2, "sentences that are measured alone")
+    options.size("--lines", 1000, 8, "sentences that are translated")
+    options.add_argument("--only", default="", metavar="TEXT", help="contestants whose names contain it")
+    options.add_argument("--every-form", action="store_true", help="each precision with the shortlist and compiled")
+    options.add_argument("--figure", type=Path, metavar="FILE")
+    asked = options.parse()
+    if not asked.peers and not (asked.texts and asked.references):
+        options.error("give --peers, or --texts and --references")
+    systems = peer_systems(asked.peers.resolve()) if asked.peers else []
     for name, bundle in asked.model:
-        contestants += our_contestants(f"Interlinear, {name}", Path(bundle))
-    contestants = [contestant for contestant in contestants if asked.only in contestant.name]
-    if not contestants:
+        systems += our_systems(name, Path(bundle), asked.every_form)
+    systems = [system for system in systems if asked.only in system.name]
+    if not systems:
         sys.exit("there is nothing to measure: name a bundle with --model, or train the peers")
+    named = {"source": asked.texts, "target": asked.references}
     sources, references = (
-        (peers / "multi30k" / f"test.{side}").read_text("utf-8").splitlines()[: asked.lines]
-        for side in ("source", "target")
+        (file or asked.peers / "multi30k" / f"test.{side}").read_text("utf-8").splitlines()[: asked.lines]
+        for side, file in named.items()
     )
-    seen: dict[tuple[Contestant, int], list[dict[str, Any]]] = defaultdict(list)
+    benchmark = Benchmark(
+        "frontier" if asked.peers else "frontier_forms",
+        "Quality and speed of search" + (", Multi30k, German to English" if asked.peers else ""),
+        {
+            "rate": Column("sentences/s"),
+            "words": Column("words/s"),
+            "p50": Column("alone, p50 ms"),
+            "p99": Column("p99 ms"),
+            "bleu": Column("BLEU", ".2f"),
+            "memory": Column("memory, MiB"),
+            "start": Column("start, s"),
+        },
+        NOTES,
+        ("threads",),
+        "rate",
+        {"x the first": systems[0].name},
+    )
     with tempfile.TemporaryDirectory() as scratch:
         lines = Path(scratch) / "lines"
         lines.write_text("".join(f"{line}\n" for line in sources), "utf-8")
-        for turn in range(asked.rounds):
-            first = turn % len(contestants)
-            for threads in asked.threads:
-                for contestant in [*contestants[first:], *contestants[:first]]:
-                    record = run(contestant, lines, threads, asked.alone)
-                    seen[contestant, threads].append(record)
-                    rate = len(sources) / record["seconds"]
-                    say(f"{contestant.name}, threads {threads}: {rate:.1f} sentences/s, {record['others']:.0%} others")
-
-    rows, points, kept = [], [], {}
-    for threads in asked.threads:
-        for contestant in contestants:
-            records = seen[contestant, threads]
-            seconds, outputs = median([record["seconds"] for record in records]), records[0]["outputs"]
-            words = sum(len(line.split()) for line in outputs)
-            bleu = sacrebleu.corpus_bleu(outputs, [references]).score
-            figures = [
-                *(len(sources) / seconds, words / seconds, percentile(records, 50), percentile(records, 99)),
-                *(median([record[key] for record in records]) for key in ("memory_mib", "start")),
-            ]
-            cells = [table_number(figure) for figure in figures]
-            rows.append([contestant.name, str(threads), *cells[:4], f"{bleu:.2f}", *cells[4:]])
-            points.append(
-                Point(contestant.family, contestant.label, threads, len(sources) / seconds, bleu, contestant.beam == 1)
-            )
-            measured = [{key: value for key, value in record.items() if key != "outputs"} for record in records]
-            kept[f"{contestant.name}, {threads}"] = {"bleu": bleu, "words": words, "rounds": measured}
-    columns = [
-        *("", "threads", "sentences/s", "words/s", "alone, p50 ms", "p99 ms", "BLEU", "memory, MiB", "start, s"),
-    ]
-    title = "Quality and speed of search, Multi30k, German to English"
-    Report("frontier", title, columns, rows, NOTES, kept).publish(asked.save)
+        contestants = [Contestant(one.name, partial(measure, one, lines, references, asked)) for one in systems]
+        results = run(benchmark, contestants, asked)
     if asked.figure:
-        say(f"drawn: {draw(points, asked.figure)}")
+        points = []
+        for one, threads in product(systems, asked.threads):
+            rate, bleu = (results.middle(one.name, (str(threads),), figure) for figure in ("rate", "bleu"))
+            assert rate is not None and bleu is not None
+            points.append(Point(one, threads, rate, bleu))
+        draw(points, asked.figure)
 
 
 if __name__ == "__main__":

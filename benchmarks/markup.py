@@ -10,7 +10,6 @@ translation of HTML is counted on the same documents. Measured: milliseconds to 
 translations, for each kilobyte of the source.
 """
 
-import argparse
 import gzip
 import json
 import random
@@ -18,11 +17,12 @@ import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
 
-from benchmarks.reporting import Report, table_number
+from benchmarks.runner import Benchmark, Column, Contestant, Figures, Labels, Options, run
 from documents import AlignedText, Document, parse_html, parse_xml
 from documents.events import Event, Start
 from documents.html.elements import VOID
@@ -164,7 +164,7 @@ class Counts:
     """Counts over documents, and seconds."""
 
     documents: int = 0
-    segments: int = 0
+    texts: int = 0
     tags: int = 0
     balanced: int = 0
     same: int = 0
@@ -177,12 +177,18 @@ class Counts:
         """Count a source document and what was written for it. `translations`: of the document's segments."""
         read, expected = TagReader(written, is_xml), expected_tags(source, is_xml)
         self.documents += 1
-        self.segments += len(document.segments)
+        self.texts += len(document.segments)
         self.tags += expected.total()
         self.balanced += read.balanced
         self.same += read.tags == expected
         self.whole += texts_of(written, is_xml) == Counter(squeezed(text) for text in translations if text.strip())
         self.bytes += len(source.encode())
+
+    @property
+    def figures(self) -> Figures:
+        shares = {name: getattr(self, name) / self.documents for name in ("balanced", "same", "whole")}
+        times = {name: 1e6 * getattr(self, name) / self.bytes for name in ("parsing", "writing")}  # ms a kilobyte
+        return {"documents": self.documents, "texts": self.texts, "tags": self.tags, **shares, **times}
 
 
 def parse(source: str, is_xml: bool) -> Document:
@@ -239,42 +245,54 @@ def check_argos(peers: Path, sources: Sequence[str], is_xml: bool, order: Order)
     return counts
 
 
-def order_of(name: str) -> Order:
-    """An order of words by its name. At random, equal texts have equal orders."""
-    if name == "backwards":
-        return lambda words: words[::-1]
-    return lambda words: random.Random(len(words)).sample(words, len(words))
+ORDERS: dict[str, Order] = {
+    "backwards": lambda words: words[::-1],
+    # Equal texts have equal orders.
+    "at random": lambda words: random.Random(len(words)).sample(words, len(words)),
+}
+Corpus = tuple[str, bool, list[str]]  # name, whether it is XML, documents
 
 
-def figures(counts: Counts) -> list[str]:
-    """Cells of the table."""
-    shares = [f"{part / counts.documents:.2%}" for part in (counts.balanced, counts.same, counts.whole)]
-    times = [table_number(1e6 * seconds / counts.bytes) for seconds in (counts.parsing, counts.writing)]
-    return [*(f"{n:,}" for n in (counts.documents, counts.segments, counts.tags)), *shares, *times]
+def measure(
+    corpora: Sequence[Corpus], checked: Callable[[Sequence[str], bool, Order], Counts]
+) -> dict[Labels, Figures]:
+    """A system's counts on every corpus, with the words in every order."""
+    return {
+        (name, order): checked(sources, is_xml, ORDERS[order]).figures
+        for name, is_xml, sources in corpora
+        for order in ORDERS
+    }
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, help="the folder of localization-xml")
-    parser.add_argument("--fragments", type=int, default=5000, help="number of random fragments")
-    parser.add_argument("--peers", type=Path, metavar="FOLDER", help="made by benchmarks/peers/argos.sh")
-    parser.add_argument("--save", action="store_true", help="keep the result in benchmarks/results/")
-    asked = parser.parse_args()
-    corpora: list[tuple[str, bool, list[str]]] = [("random HTML", False, list(fragments(asked.fragments)))]
+    options = Options(__doc__, rounds=1)
+    options.add_argument("--data", type=Path, help="the folder of localization-xml")
+    options.size("--fragments", 5000, 50, "number of random fragments")
+    options.size("--lines", None, 50, "segments of each language")
+    options.add_argument("--peers", type=Path, metavar="FOLDER", help="made by benchmarks/peers/argos.sh")
+    asked = options.parse()
+    corpora: list[Corpus] = [("random HTML", False, list(fragments(asked.fragments)))]
     for path in sorted(asked.data.glob("en-*.en.gz")) if asked.data else []:
-        corpora.append((path.name.removesuffix(".gz"), True, gzip.decompress(path.read_bytes()).decode().splitlines()))
-    rows, measured = [], {}
-    for name, is_xml, sources in corpora:
-        for order_name in ("backwards", "at random"):
-            checks = {"Interlinear": check(sources, is_xml, order_of(order_name))}
-            if asked.peers:
-                checks["Argos Translate"] = check_argos(asked.peers, sources, is_xml, order_of(order_name))
-            for system, counts in checks.items():
-                measured[f"{name} {order_name} {system}"] = asdict(counts)
-                rows.append([name, order_name, system, *figures(counts)])
-    columns = ["source", "words", "system", "documents", "texts", "tags", "well-formed", "same tags", "whole texts"]
-    columns += ["parse, ms/kB", "write, ms/kB"]
-    Report("markup", "Documents with moved words", columns, rows, NOTES, measured).publish(asked.save)
+        lines = gzip.decompress(path.read_bytes()).decode().splitlines()[: asked.lines]
+        corpora.append((path.name.removesuffix(".gz"), True, lines))
+    contestants = [Contestant("Interlinear", partial(measure, corpora, check))]
+    if asked.peers:
+        contestants.append(Contestant("Argos Translate", partial(measure, corpora, partial(check_argos, asked.peers))))
+    benchmark = Benchmark(
+        "markup",
+        "Documents with moved words",
+        {
+            **{figure: Column(figure, ",.0f") for figure in ("documents", "texts", "tags")},
+            "balanced": Column("well-formed", ".2%"),
+            "same": Column("same tags", ".2%"),
+            "whole": Column("whole texts", ".2%"),
+            "parsing": Column("parse, ms/kB"),
+            "writing": Column("write, ms/kB"),
+        },
+        NOTES,
+        ("source", "words"),
+    )
+    run(benchmark, contestants, asked)
 
 
 if __name__ == "__main__":

@@ -14,14 +14,13 @@ import multiprocessing
 import signal
 import tempfile
 import time
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import Literal
 
 import torch
 
 import seq2seq
+from benchmarks.contestants import Result
 from benchmarks.peers.stopwatch import Stopwatch
 from seq2seq.bundle import with_compiled_search, write_bundle
 from seq2seq.generate import SequenceGenerator
@@ -35,104 +34,81 @@ from training.runs.job import create_job
 
 HERE = Path(__file__).parent
 WORDS = 20  # words of every output
-SLOTS = 32  # sentences that are searched together, unless stated otherwise
 PASSES = 4  # passes over the test set
 
 
-@dataclass(frozen=True)
-class Record:
-    """Timings: seconds a step or a batch."""
+class SomeUpdates:
+    """A process group that requests a stop after the stopwatch of this process has counted so many updates."""
 
-    seconds: list[float]
-    parameters: int
-    threads: int
-
-
-class SomeUpdates(SingleProcess):
-    """A process group of one that requests a stop after the stopwatch has counted so many updates."""
-
-    def __init__(self, updates: int) -> None:
-        super().__init__()
-        self.stopwatch, self.updates = Stopwatch(), updates
+    stopwatch: Stopwatch
+    updates: int
 
     def stop_requested(self) -> int:
         return signal.SIGTERM if len(self.stopwatch.times) >= self.updates else 0
 
 
-class SomeUpdatesTogether(TorchProcessGroup):
-    """The same for several processes, at the pace of this one."""
-
-    def __init__(self, updates: int) -> None:
-        super().__init__()
-        self.stopwatch, self.updates = Stopwatch(), updates
-
-    def stop_requested(self) -> int:
-        return signal.SIGTERM if len(self.stopwatch.times) >= self.updates else 0
+class SomeUpdatesAlone(SomeUpdates, SingleProcess): ...
 
 
-def reference_job(folder: Path, runs: Path, settings: Sequence[str]) -> TrainingJob:
-    """A training job of the reference model on the files in `folder`/data, which are prepared if they are not yet."""
-    return create_job(
-        str(HERE / "reference.yaml"),
-        str(HERE / "reference-data.yaml"),
-        settings,
-        data_root=folder / "data",
-        prepared=folder / "interlinear" / "prepared",
-        runs=runs,
-    )
+class SomeUpdatesTogether(SomeUpdates, TorchProcessGroup): ...
 
 
-def train(folder: Path, updates: int, settings: Sequence[str], keep: bool) -> Record:
-    """The first updates of a training."""
-    with tempfile.TemporaryDirectory() as runs:
-        workers = SomeUpdates(updates)
-        training = Trainer(reference_job(folder, Path(runs), settings), workers, [], torch.device("cpu"))
-        training.run()
-        if keep:
-            bundle = folder / "interlinear" / "bundle"
-            write_bundle(bundle, training.model, training.prepared.tokenizers, training.evaluator.card)
-    return Record(workers.stopwatch.windows(), training.step.parameter_count, torch.get_num_threads())
+def train(asked: argparse.Namespace, runs: Path) -> Result:
+    """The first updates of a training of the reference model on FOLDER/data; of several processes those of the first.
 
-
-def train_together(folder: Path, updates: int, settings: Sequence[str], workers: int) -> Record:
-    """The same by several processes of one thread each, which share every update's sentences."""
-    context = multiprocessing.get_context("spawn")
-    with tempfile.TemporaryDirectory() as scratch, context.Pool(workers) as pool:
-        job = reference_job(folder, Path(scratch) / "runs", settings)
-        meeting = f"file://{scratch}/meeting"
-        ranks = [(rank, workers, meeting, job, updates) for rank in range(workers)]
+    The data is prepared if it is not yet. Of several processes each has one thread and a share of the sentences.
+    """
+    prepared = asked.folder / "interlinear" / "prepared"
+    recipe, data = str(HERE / "reference.yaml"), str(HERE / "reference-data.yaml")
+    job = create_job(recipe, data, asked.settings, data_root=asked.folder / "data", prepared=prepared, runs=runs)
+    bundle = asked.folder / "interlinear" / "bundle" if asked.verb == "learn" else None
+    if asked.workers == 1:
+        return train_with(SomeUpdatesAlone(), job, asked.updates, bundle)
+    meeting = f"file://{runs}-meeting"
+    with multiprocessing.get_context("spawn").Pool(asked.workers) as pool:
+        ranks = [(rank, asked.workers, meeting, job, asked.updates) for rank in range(asked.workers)]
         return pool.starmap(train_rank, ranks, chunksize=1)[0]
 
 
-def train_rank(rank: int, workers: int, meeting: str, job: TrainingJob, updates: int) -> Record:
+def train_rank(rank: int, workers: int, meeting: str, job: TrainingJob, updates: int) -> Result:
     torch.set_num_threads(1)
     keep_freed_memory()
     torch.distributed.init_process_group("gloo", init_method=meeting, rank=rank, world_size=workers)
-    group = SomeUpdatesTogether(updates)
+    result = train_with(SomeUpdatesTogether(), job, updates)
+    torch.distributed.destroy_process_group()
+    return result
+
+
+def train_with(
+    group: SomeUpdatesAlone | SomeUpdatesTogether, job: TrainingJob, updates: int, bundle: Path | None = None
+) -> Result:
+    """Train in this process; `bundle`: the folder to write the model to."""
+    group.stopwatch, group.updates = Stopwatch(), updates
     training = Trainer(job, group, [], torch.device("cpu"))
     training.run()
-    torch.distributed.destroy_process_group()
-    return Record(group.stopwatch.windows(), training.step.parameter_count, torch.get_num_threads())
+    if bundle:
+        write_bundle(bundle, training.model, training.prepared.tokenizers, training.evaluator.card)
+    return Result(group.stopwatch.windows(), training.step.parameter_count, torch.get_num_threads())
 
 
-def search(folder: Path, precision: Literal["fp32", "bf16", "int8"], slots: int, compiled: bool) -> Record:
+def search(asked: argparse.Namespace) -> Result:
     """Seconds for as many sentences as there are slots, for each of several passes over the test set, from text to
     text. The first pass is a warm-up."""
-    bundle = seq2seq.load(folder / "interlinear" / "bundle", precision=precision)
-    if compiled:
+    bundle = seq2seq.load(asked.folder / "interlinear" / "bundle", precision=asked.precision)
+    if asked.compiled:
         bundle = with_compiled_search(bundle)
     options = SearchOptions(beam=5, length_penalty="average", min_length=WORDS, max_length=WORDS)
-    lines = (folder / "data" / "test.source").read_text().splitlines()
+    lines = (asked.folder / "data" / "test.source").read_text().splitlines()
     seconds = []
     for _ in range(PASSES + 1):
         begun = time.perf_counter()
         requests = (Request({"source": line}, options, tokenised=frozenset({"source", "target"})) for line in lines)
-        for answer in SequenceGenerator(bundle, slots=slots, width=options.beam).generate(requests):
+        for answer in SequenceGenerator(bundle, slots=asked.slots, width=options.beam).generate(requests):
             assert isinstance(answer, GenerationResult)
             assert len(answer.candidates[0].ids) == WORDS
-        seconds.append((time.perf_counter() - begun) / len(lines) * slots)
+        seconds.append((time.perf_counter() - begun) / len(lines) * asked.slots)
     parameters = sum(parameter.numel() for parameter in bundle.model.parameters())
-    return Record(seconds[1:], parameters, torch.get_num_threads())
+    return Result(seconds[1:], parameters, torch.get_num_threads())
 
 
 def main() -> None:
@@ -144,17 +120,13 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=1, help="of `train`: with several, one thread each")
     parser.add_argument("--set", action="append", default=[], dest="settings", metavar="KEY=VALUE")
     parser.add_argument("--precision", choices=["fp32", "bf16", "int8"], default="fp32")
-    parser.add_argument("--slots", type=int, default=SLOTS)
+    parser.add_argument("--slots", type=int, default=32, help="sentences that are searched together")
     parser.add_argument("--compiled", action="store_true")
     keep_freed_memory()  # as the command does
     asked = parser.parse_args()
-    if asked.verb == "search":
-        record = search(asked.folder, asked.precision, asked.slots, asked.compiled)
-    elif asked.workers > 1:
-        record = train_together(asked.folder, asked.updates, asked.settings, asked.workers)
-    else:
-        record = train(asked.folder, asked.updates, asked.settings, keep=asked.verb == "learn")
-    asked.output.write_text(json.dumps(asdict(record)))
+    with tempfile.TemporaryDirectory() as scratch:
+        result = search(asked) if asked.verb == "search" else train(asked, Path(scratch) / "runs")
+    asked.output.write_text(json.dumps(asdict(result)))
 
 
 if __name__ == "__main__":

@@ -1,31 +1,27 @@
 """How many inline tags does projection put around exactly the right words?
 
-    python -m benchmarks.projection --data FOLDER --peers FOLDER [--further LANGUAGE SOURCE TARGET ...]
-        [--links LANGUAGE FILE ...] [--save]
+    python -m benchmarks.projection --data FOLDER [--peers FOLDER] [--further LANGUAGE SOURCE TARGET ...] [--save]
 
 FOLDER of `--data` has the segments of localization-xml (Hashimoto et al. 2019), `en-de.en.gz` and `en-de.de.gz`, and so
 on. Source and reference are aligned without their tags, the source's tags are projected onto the reference's words, and
 compared with the reference's own tags. Links are made by our aligner, and by eflomal, which
-`benchmarks/peers/aligners.sh FOLDER` installs; eflomal's differ a little from run to run, as its samples do. `--text
-FOLDER` writes the text without tags, a file
-for each side, and ends; `interlinear align MODEL --source F --target F` of these files makes links for
-`--links LANGUAGE FILE`, which are measured instead.
+`benchmarks/peers/aligners.sh FOLDER` installs; eflomal's differ a little from run to run, as its samples do.
 """
 
-import argparse
 import gzip
 import html
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice, pairwise
 from pathlib import Path
 
 import numpy as np
 
 from benchmarks.alignment import Peer, check_aligners
-from benchmarks.reporting import Report, say
+from benchmarks.runner import Benchmark, Column, Contestant, Figures, Labels, Options, run
 from seq2seq.alignment import Link, TagSpan, project, symmetrize, tag_edges
 from seq2seq.alignment.hmm import LinkPosteriors, WordAligner
 from seq2seq.alignment.pair_batches import WordPair, normalized_words
@@ -57,6 +53,9 @@ NOTES = (
 )
 
 
+ProjectionsOf = Callable[[Sequence["Pair"], Sequence["Pair"]], dict[str, list[Projection]]]
+
+
 @dataclass(frozen=True)
 class Side:
     """A text without its tags, the names and word spans of these, and the words' character offsets."""
@@ -70,6 +69,9 @@ class Side:
     @property
     def tokens(self) -> str:
         return " ".join(self.text[start:end] for start, end in self.words)
+
+
+Pair = tuple[Side, Side]
 
 
 def parse(line: str, where: str, parts: bool) -> Side:
@@ -122,7 +124,7 @@ def read_lines(path: Path) -> list[str]:
     return gzip.decompress(path.read_bytes()).decode().splitlines()
 
 
-def read_pairs(folder: Path, language: str, parts: bool) -> list[tuple[Side, Side]]:
+def read_pairs(folder: Path, language: str, parts: bool) -> list[Pair]:
     """The segments of a language with their references."""
     sides = []
     for side in ("en", language):
@@ -131,7 +133,7 @@ def read_pairs(folder: Path, language: str, parts: bool) -> list[tuple[Side, Sid
     return list(zip(*sides, strict=True))
 
 
-def read_plain(source: Path, target: Path) -> list[tuple[Side, Side]]:
+def read_plain(source: Path, target: Path) -> list[Pair]:
     """The pairs of two gzip files of text without tags."""
     sides = [[Side(line, (), (), tuple(word_spans(line)), 0) for line in read_lines(path)] for path in (source, target)]
     if len(sides[0]) != len(sides[1]):
@@ -141,20 +143,7 @@ def read_plain(source: Path, target: Path) -> list[tuple[Side, Side]]:
     return list(zip(*sides, strict=True))
 
 
-def read_links(path: Path, lines: int) -> list[list[Link]]:
-    """Links in Pharaoh format, a line for each segment."""
-    if not path.is_file():
-        raise UsageError(str(path), "there is no such file", "write links with interlinear align")
-    read = path.read_text().splitlines()
-    if len(read) != lines:
-        raise DataError(str(path), f"it has {len(read)} lines for {lines} segments", "align the files of --text")
-    try:
-        return [[(int(i), int(j)) for i, j in (link.split("-") for link in line.split())] for line in read]
-    except ValueError:
-        raise DataError(str(path), "it is not in Pharaoh format", "links are written 0-1") from None
-
-
-def words_of(pairs: Sequence[tuple[Side, Side]]) -> list[WordPair]:
+def words_of(pairs: Sequence[Pair]) -> list[WordPair]:
     """The words of both sides, in lower case."""
     return [
         (normalized_words(source.tokens, tokenised=True), normalized_words(target.tokens, tokenised=True))
@@ -162,16 +151,16 @@ def words_of(pairs: Sequence[tuple[Side, Side]]) -> list[WordPair]:
     ]
 
 
-def by_aligners(
-    peers: Path, pairs: Sequence[tuple[Side, Side]], further: Sequence[tuple[Side, Side]]
-) -> dict[str, list[Projection]]:
-    """The compared projections of every segment, by aligners that learned from `pairs` and `further` pairs."""
-    words = words_of([*pairs, *further])
-    say(f"eflomal aligns {len(words):,} segments")
-    forward, backward = Peer("eflomal", peers).run(words, len(pairs))
-    say(f"interlinear align aligns {len(words):,} segments")
-    _, posteriors = WordAligner.learn(words)
-    return by_eflomal([*map(sorted, forward)], [*map(sorted, backward)]) | by_ours(list(islice(posteriors, len(pairs))))
+def links_of_eflomal(peers: Path, pairs: Sequence[Pair], further: Sequence[Pair]) -> dict[str, list[Projection]]:
+    """The compared projections of every segment along eflomal's links, learned from `pairs` and `further` pairs."""
+    forward, backward = Peer("eflomal", peers).run(words_of([*pairs, *further]), len(pairs))
+    return by_eflomal([*map(sorted, forward)], [*map(sorted, backward)])
+
+
+def links_of_ours(pairs: Sequence[Pair], further: Sequence[Pair]) -> dict[str, list[Projection]]:
+    """The same of our aligner."""
+    _, posteriors = WordAligner.learn(words_of([*pairs, *further]))
+    return by_ours(list(islice(posteriors, len(pairs))))
 
 
 def by_project(links: Sequence[Link]) -> Projection:
@@ -252,104 +241,76 @@ def nested(spans: Sequence[TagSpan]) -> bool:
     return positions == sorted(positions)
 
 
-def percent(part: int, whole: int) -> str:
-    return f"{100 * part / whole:.1f} %"
-
-
-def measure(pairs: Sequence[tuple[Side, Side]], projections: Sequence[Projection]) -> tuple[Score, int, int]:
+def score(pairs: Sequence[Pair], projections: Sequence[Projection]) -> tuple[Score, int, int]:
     """The score; the number of segments with other tags in the reference; and of reference tags that cut a word."""
-    score, apart, cut = Score(), 0, 0
+    total, apart, cut = Score(), 0, 0
     for (source, reference), projection in zip(pairs, projections, strict=True):
         if Counter(source.names) != Counter(reference.names):
             apart += 1
         elif source.names:
             found = projection(source.spans, len(source.words), len(reference.words))
-            score.add(source, reference, found)
+            total.add(source, reference, found)
             cut += reference.cut
-    return score, apart, cut
+    return total, apart, cut
 
 
-def write_text(data: Path, folder: Path) -> None:
-    """Write both sides of every language without tags, for an aligner."""
-    folder.mkdir(parents=True, exist_ok=True)
+def measure(
+    data: Path, further: Mapping[str, tuple[Path, Path]], lines: int,
+    projections_of: ProjectionsOf,
+) -> dict[Labels, Figures]:  # fmt: skip
+    """An aligner's projections in every language and unit, and with further pairs to learn from."""
+    rows: dict[Labels, Figures] = {}
     for language in LANGUAGES:
-        for side, texts in zip(
-            ("en", language), zip(*read_pairs(data, language, parts=False), strict=True), strict=True
-        ):
-            lines = "".join(" ".join(text.text.split()) + "\n" for text in texts)
-            (folder / f"en-{language}.{side}").write_text(lines)
-
-
-def compared(
-    data: Path, peers: Path | None, given: Mapping[str, Path], further: Mapping[str, tuple[Path, Path]]
-) -> Iterator[tuple[str, str, str, list[tuple[Side, Side]], dict[str, list[Projection]]]]:
-    """Every language and unit with the pairs that its links were learned from, its segments, and their projections."""
-    if peers is None:
-        for language, path in given.items():
-            pairs = read_pairs(data, language, parts=False)
-            links = read_links(path, len(pairs))
-            yield language, "words", "", pairs, {
-                "given, min-max": [*map(by_min_max, links)], "given": [*map(by_project, links)]
-            }  # fmt: skip
-        return
-    for language in LANGUAGES:
-        for units in ("words", "parts"):
-            pairs = read_pairs(data, language, parts=units == "parts")
-            yield language, units, f"{len(pairs):,}", pairs, by_aligners(peers, pairs, [])
-        if language in further:
-            pairs = read_pairs(data, language, parts=False)
-            more = read_plain(*further[language])
-            yield language, "words", f"{len(pairs) + len(more):,}", pairs, by_aligners(peers, pairs, more)
+        learned: list[tuple[str, list[Pair]]] = [("words", []), ("parts", [])]
+        learned += [("words", read_plain(*further[language]))] if language in further else []
+        for units, more in learned:
+            pairs = read_pairs(data, language, parts=units == "parts")[:lines]
+            for way, projections in projections_of(pairs, more).items():
+                total, apart, cut = score(pairs, projections)
+                shares = {
+                    "exact": total.exact / total.tags, "structure": total.structure / total.segments,
+                    "as_reference": total.as_reference / total.segments,
+                }  # fmt: skip
+                key = (f"en-{language}", units, f"{len(pairs) + len(more):,}", way)
+                rows[key] = {"tags": total.tags, **shares, "cut": cut, "apart": apart}
+    return rows
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True, help="the folder of localization-xml")
-    parser.add_argument("--peers", type=Path, help="the folder of benchmarks/peers/aligners.sh")
-    parser.add_argument("--links", nargs=2, action="append", default=[], metavar=("LANGUAGE", "FILE"))
-    parser.add_argument(
-        "--further",
-        nargs=3,
-        action="append",
-        default=[],
-        metavar=("LANGUAGE", "SOURCE", "TARGET"),
+    options = Options(__doc__, rounds=1)
+    options.add_argument("--data", type=Path, required=True, help="the folder of localization-xml")
+    options.add_argument("--peers", type=Path, help="the folder of benchmarks/peers/aligners.sh; without it, ours only")
+    options.add_argument(
+        "--further", nargs=3, action="append", default=[], metavar=("LANGUAGE", "SOURCE", "TARGET"),
         help="more parallel text for the aligners, as gzip files; their links are measured beside those without",
-    )
-    parser.add_argument("--text", type=Path, help="write the text without tags to this folder, and end")
-    parser.add_argument("--save", action="store_true", help="keep the result in benchmarks/results/")
-    asked = parser.parse_args()
-    given = {language: Path(file) for language, file in asked.links}
-    if unknown := sorted(set(given) - set(LANGUAGES)):
-        parser.error(f"--links: no segments in {unknown[0]}; choose among {', '.join(LANGUAGES)}")
-    if asked.text:
-        write_text(asked.data, asked.text)
-        return
-    if not given and not asked.peers:
-        parser.error("give --peers for the links of aligners, or --links")
-    if given and asked.peers:
-        parser.error("give --peers or --links, not both")
+    )  # fmt: skip
+    options.size("--lines", None, 100, "segments of each language")
+    asked = options.parse()
     if asked.peers:
         check_aligners(asked.peers)
     further = {language: (Path(source), Path(target)) for language, source, target in asked.further}
-    rows, measured = [], {}
-    for language, units, learned_from, pairs, ways in compared(asked.data, asked.peers, given, further):
-        for way, projections in ways.items():
-            score, apart, cut = measure(pairs, projections)
-            rows.append(
-                [
-                    f"en-{language}", units, learned_from, way, f"{score.tags}", percent(score.exact, score.tags),
-                    percent(score.structure, score.segments), percent(score.as_reference, score.segments),
-                    f"{cut}", f"{apart}",
-                ]
-            )  # fmt: skip
-            case = f"en-{language} {units} {learned_from} {way}"
-            measured[case] = {**vars(score), "inside a word": cut, "apart": apart}
-    columns = [
-        "languages", "units", "pairs", "links", "tags", "exact", "structure", "as reference", "inside a word",
-        "other tags",
-    ]  # fmt: skip
-    name = "projection_links" if given else "projection"
-    Report(name, "Projection of tags by alignment", columns, rows, NOTES, measured).publish(asked.save)
+    aligners: dict[str, ProjectionsOf]
+    aligners = {"eflomal": partial(links_of_eflomal, asked.peers)} if asked.peers else {}
+    aligners["interlinear align"] = links_of_ours
+    benchmark = Benchmark(
+        "projection",
+        "Projection of tags by alignment",
+        {
+            "tags": Column("tags", ".0f"),
+            "exact": Column("exact", ".1%"),
+            "structure": Column("structure", ".1%"),
+            "as_reference": Column("as reference", ".1%"),
+            "cut": Column("inside a word", ".0f"),
+            "apart": Column("other tags", ".0f"),
+        },
+        NOTES,
+        ("languages", "units", "pairs", "links"),
+    )
+    contestants = [
+        Contestant(name, partial(measure, asked.data, further, asked.lines, projections_of))
+        for name, projections_of in aligners.items()
+    ]
+    run(benchmark, contestants, asked)
 
 
 if __name__ == "__main__":

@@ -1,23 +1,19 @@
-"""Reports of benchmarks: machine, date, commit; medians; a table; and the result file."""
+"""What every report says: machine, commit, command; numbers in a table; and how idle the machine was."""
 
-import json
 import os
 import platform
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 
 ROOT = Path(__file__).parent.parent
-RESULTS = Path(__file__).parent / "results"
 CALM = 0.05  # maximum share of the processor that others may use during a measurement
 PATIENCE = 120.0  # seconds to wait for an idle machine
 # Processor features that determine the speed of matrix products.
@@ -94,36 +90,6 @@ def markdown_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str
     return "\n".join("| " + " | ".join(row) + " |" for row in [columns, ["---"] * len(columns), *rows])
 
 
-@dataclass(frozen=True)
-class Report:
-    """The result of a benchmark. `measured` contains every number that the table's were computed from."""
-
-    name: str
-    title: str
-    columns: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    notes: Sequence[str]  # what was measured, in a sentence or two each
-    measured: Mapping[str, Any]
-    machine: Machine = field(default_factory=Machine.here)
-    date: str = field(default_factory=lambda: datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"))
-    commit: str = field(default_factory=commit)
-    command: str = field(default_factory=command)
-
-    def markdown(self) -> str:
-        table = markdown_table(self.columns, self.rows)
-        about = f"{self.date}, commit {self.commit}, {self.machine}.\n\n    {self.command}"
-        return "\n\n".join([f"# {self.title}", about, table, *self.notes]) + "\n"
-
-    def publish(self, save: bool) -> None:
-        """Print the table; save it in benchmarks/results/ if requested."""
-        print(self.markdown())
-        if save:
-            RESULTS.mkdir(exist_ok=True)
-            (RESULTS / f"{self.name}.json").write_text(json.dumps(asdict(self), indent=1) + "\n")
-            (RESULTS / f"{self.name}.md").write_text(self.markdown())
-            say(f"kept as {RESULTS.relative_to(ROOT) / self.name}.json and .md")
-
-
 def say(message: str) -> None:
     """Print progress to stderr."""
     print(message, file=sys.stderr, flush=True)
@@ -146,17 +112,18 @@ class Disturbance:
 
 
 @contextmanager
-def alone(children: bool = True) -> Iterator[Disturbance]:
+def alone(wait: bool = True) -> Iterator[Disturbance]:
     """Wait until the machine is idle, for two minutes at most, then measure whether it stays so.
 
     OpenMP's threads wait for one another by spinning, so that one busy process can slow two threads down many times
     over: a result is meaningful only together with the load of other programs.
     """
-    wait_until_calm()
+    if wait:
+        wait_until_calm()
     disturbance = Disturbance()
-    wall, busy, own = time.monotonic(), busy_seconds(), own_seconds(children)
+    wall, busy, own = time.monotonic(), busy_seconds(), own_seconds()
     yield disturbance
-    others = (busy_seconds() - busy) - (own_seconds(children) - own)
+    others = (busy_seconds() - busy) - (own_seconds() - own)
     disturbance.share = max(0.0, others / ((time.monotonic() - wall) * len(os.sched_getaffinity(0))))
 
 
@@ -178,7 +145,7 @@ def busy_seconds() -> float:
     return (user + nice + system) / os.sysconf("SC_CLK_TCK")
 
 
-def own_seconds(children: bool) -> float:
+def own_seconds() -> float:
     """Processor time that this process, and its ended children, have used."""
     times = os.times()
-    return times.user + times.system + (times.children_user + times.children_system if children else 0.0)
+    return times.user + times.system + times.children_user + times.children_system

@@ -13,13 +13,25 @@ from typing import Any
 
 import torch
 from torch.profiler import ProfilerActivity, profile
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from benchmarks.gpu.cases import Row
-from benchmarks.launches import Operators
 
 DEVICE_WORK = ("kernel", "gpu_memcpy", "gpu_memset")  # categories of a trace's events: what a GPU does
 HOST_CALLS = ("cuda_runtime", "cuda_driver")
 PRODUCT_SIZE, COPY_BYTES = 8192, 2**30  # of the measured matrix product and copy
+
+
+class Operators(TorchDispatchMode):
+    """Counts the operators that are dispatched, except for views."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.count += not (func.is_view or func in (torch.ops.aten.detach.default, torch.ops.aten._unsafe_view.default))
+        return func(*args, **(kwargs or {}))
 
 
 @dataclass(frozen=True)

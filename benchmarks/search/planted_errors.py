@@ -76,22 +76,20 @@ class Detection:
     """How well doubts find planted errors, as shares of 1.
 
     precision, beside: by reason, the doubts that name the error, and those that name the word after it, of all doubts
-    about spoilt and right translations. recall: by kind, the errors that a doubt names. named: the same by kind and
-    reason. false_alarms: right translations with a doubt.
+    about spoilt and right translations. recall: by kind, the errors that a doubt names. false_alarms: right
+    translations with a doubt.
     """
 
     precision: dict[str, float]
     beside: dict[str, float]
     recall: dict[str, float]
-    named: dict[str, dict[str, float]]
     false_alarms: float
 
 
 def detection(cases: Sequence[tuple[PlantedError, Sequence[Doubt]]]) -> Detection:
     """The detection of errors by the doubts about each translation."""
     doubts, right, beside, planted = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
-    named: dict[str, Counter[str]] = {kind: Counter() for kind in KINDS}
-    alarms = 0
+    named, alarms = Counter[str](), 0
     for error, found in cases:
         planted[error.kind] += 1
         doubts.update(doubt.reason for doubt in found)
@@ -99,12 +97,11 @@ def detection(cases: Sequence[tuple[PlantedError, Sequence[Doubt]]]) -> Detectio
         beside.update(doubt.reason for doubt in found if error.is_beside(doubt))
         if error.kind == "none":
             alarms += bool(found)
-        elif reasons := {doubt.reason for doubt in found if error.is_found(doubt)}:
-            named[error.kind].update({*reasons, "any"})
+        elif any(map(error.is_found, found)):
+            named[error.kind] += 1
     return Detection(
         precision={reason: right[reason] / count for reason, count in doubts.items()},
         beside={reason: beside[reason] / count for reason, count in doubts.items()},
-        recall={kind: named[kind]["any"] / planted[kind] for kind in KINDS},
-        named={kind: {r: named[kind][r] / planted[kind] for r in named[kind] if r != "any"} for kind in KINDS},
+        recall={kind: named[kind] / planted[kind] for kind in KINDS},
         false_alarms=alarms / planted["none"],
     )

@@ -1,10 +1,9 @@
 """Simple HTTP handlers around a bundle: the baselines that our service is compared with.
 
-    python -m benchmarks.serving.handlers --model BUNDLE --port N --how lock|collect [--threads N] [--slots N]
-        [--wait-ms N]
+    python -m benchmarks.serving.handlers --model BUNDLE --port N [--threads N] [--slots N] [--wait-ms N]
 
-`lock`: one text at a time, behind a lock. `collect`: a batching decorator; a text waits up to --wait-ms for others, up
-to --slots are searched together, and all are answered when the last one is finished.
+A text waits up to --wait-ms for others, up to --slots are searched together, and all are answered when the last one is
+finished, as a batching decorator does it. With one slot each is searched alone, as behind a lock.
 """
 
 import argparse
@@ -29,7 +28,7 @@ from seq2seq.memory_allocator import keep_freed_memory
 
 
 class Body(BaseModel):
-    """The fields of a /translate request that both handlers use."""
+    """The fields of a /translate request that the handlers use."""
 
     q: str
     source: str
@@ -63,17 +62,6 @@ def best(answer: GenerationResult | RequestError) -> str:
 
 
 Translate = Callable[[str], Awaitable[str]]
-
-
-def locked(searcher: Searcher) -> Translate:
-    """One text at a time."""
-    lock = threading.Lock()
-
-    def search(text: str) -> str:
-        with lock:
-            return searcher.search([text])[0]
-
-    return lambda text: asyncio.to_thread(search, text)
 
 
 def collected(searcher: Searcher, slots: int, wait: float) -> Translate:
@@ -130,20 +118,13 @@ def arguments() -> argparse.ArgumentParser:
 
 
 def main() -> None:
-    parser = arguments()
-    parser.add_argument("--how", choices=["lock", "collect"], required=True)
-    asked = parser.parse_args()
+    asked = arguments().parse_args()
     keep_freed_memory()  # as our service does
     torch.set_num_threads(asked.threads)
     searcher = Searcher(asked.model, asked.slots)
     searcher.search(["1"])  # loads everything before the first request
-    if asked.how == "lock":
-        translate = locked(searcher)
-    else:
-        translate = collected(searcher, asked.slots, asked.wait_ms / 1000)
-    uvicorn.run(
-        create_app(searcher, translate), host="127.0.0.1", port=asked.port, log_level="warning", access_log=False
-    )
+    app = create_app(searcher, collected(searcher, asked.slots, asked.wait_ms / 1000))
+    uvicorn.run(app, host="127.0.0.1", port=asked.port, log_level="warning", access_log=False)
 
 
 if __name__ == "__main__":

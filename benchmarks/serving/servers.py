@@ -1,10 +1,9 @@
-"""The compared servers of one bundle, each in its own process, and load generators for them.
+"""The compared servers of one bundle, each in its own process.
 
-`interlinear` is the service; `lock` and `collect` are those of handlers.py; `ray` is ray_handler.py; `mlflow` is
-`mlflow models serve`. All are called over HTTP on loopback, give the same outputs, and have the same number of threads.
+`interlinear` is the service; `collect` is handlers.py; `ray` is ray_handler.py; `mlflow` is `mlflow models serve`. All
+are called over HTTP on loopback, give the same outputs, and have the same number of threads.
 """
 
-import asyncio
 import http.client
 import json
 import os
@@ -14,39 +13,55 @@ import socket
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
 from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
 from benchmarks.reporting import ROOT, say
-from interlinear.loadtest.load_generator import Load as OpenLoad
-from interlinear.loadtest.load_generator import run_load
-from interlinear.loadtest.load_report import RateResult, percentile, summarize_rate
+from benchmarks.runner import Options
+from benchmarks.serving.load_generator import (
+    IN_FLIGHT,
+    LoadResult,
+    Target,
+    closed_loop,
+    lateness,
+    open_loop,
+    summarize,
+)
 
 START = 180.0  # seconds within which a server must be ready
 END = 60.0
-IN_FLIGHT = 500
 JSON = {"Content-Type": "application/json"}
 
 
-@dataclass(frozen=True)
-class Contestant:
-    """A server that is not started yet: its kind, the number of texts that it searches together, and its threads."""
+class ServingOptions(Options):
+    """The options of a benchmark of servers."""
 
-    name: str
+    def __init__(self, description: str | None, rounds: int = 3, slots: int = 32) -> None:
+        super().__init__(description, rounds)
+        self.add_argument("--model", type=Path, required=True, metavar="BUNDLE")
+        self.add_argument("--texts", type=Path, required=True, metavar="FILE")
+        self.add_argument("--threads", type=int, default=1, help="of a server's search")
+        self.add_argument("--slots", type=int, default=slots, help="texts that are searched together")
+
+
+@dataclass(frozen=True)
+class ServerConfig:
+    """A server that is not started yet: its kind, the number of texts that it searches together, and its threads.
+
+    `settings`: further environment variables of the service, without their prefix.
+    """
+
     kind: str
     model: str
     threads: int
     slots: int = 32
     wait_ms: float = 10.0  # waiting time for further texts, if batches are collected
-    precision: str = "fp32"
-    compiled: bool = False
-    device: str = "cpu"  # `cpu,cpu`: two processes
+    settings: Mapping[str, str] = field(default_factory=dict)
 
     def command(self, port: int) -> list[str]:
         python = [sys.executable, "-m"]
@@ -59,20 +74,22 @@ class Contestant:
             case "ray":
                 module = ["benchmarks.serving.ray_handler"]
             case _:
-                module = ["benchmarks.serving.handlers", "--how", self.kind]
+                module = ["benchmarks.serving.handlers"]
         limits = ["--threads", str(self.threads), "--slots", str(self.slots), "--wait-ms", str(self.wait_ms)]
         return [*python, *module, "--model", self.model, "--port", str(port), *limits]
 
     @property
     def environment(self) -> dict[str, str]:
+        settings = {
+            "SLOTS": str(self.slots),
+            "THREADS": str(self.threads),
+            "PRECISION": "fp32",
+            "COMPILE": "off",
+            "QUEUE_TEXTS": str(2 * IN_FLIGHT),  # overload shows as latency here, not as refusals
+            "QUEUE_TOKENS": str(10**9),
+        }
         return os.environ | {
-            "INTERLINEAR_SERVE_SLOTS": str(self.slots),
-            "INTERLINEAR_SERVE_THREADS": str(self.threads),
-            "INTERLINEAR_SERVE_PRECISION": self.precision,
-            "INTERLINEAR_SERVE_COMPILE": "on" if self.compiled else "off",
-            "INTERLINEAR_SERVE_DEVICE": self.device,
-            "INTERLINEAR_SERVE_QUEUE_TEXTS": str(2 * IN_FLIGHT),  # overload shows as latency here, not as refusals
-            "INTERLINEAR_SERVE_QUEUE_TOKENS": str(10**9),
+            **{f"INTERLINEAR_SERVE_{name}": value for name, value in {**settings, **self.settings}.items()},
             "OMP_NUM_THREADS": str(self.threads),
             "PYTHONPATH": str(ROOT),
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",  # mlflow starts uvicorn by name
@@ -88,33 +105,66 @@ class Contestant:
 class Server:
     """A running server."""
 
-    contestant: Contestant
+    config: ServerConfig
     port: int
     start_seconds: float  # from its process's start until it was ready
 
     @property
     def path(self) -> str:
-        return "/invocations" if self.contestant.kind == "mlflow" else "/translate"
+        return "/invocations" if self.config.kind == "mlflow" else "/translate"
 
-    def body(self, text: str, languages: dict[str, str], explain: bool = False) -> bytes:
-        if self.contestant.kind == "mlflow":
+    def body(self, text: str, languages: Mapping[str, str], explain: bool = False) -> bytes:
+        if self.config.kind == "mlflow":
             return json.dumps({"dataframe_split": {"columns": ["source"], "data": [[text]]}}).encode()
         return json.dumps({"q": text} | languages | ({"explain": True} if explain else {})).encode()
 
     def text(self, content: bytes) -> str:
         """The output in a response."""
         answer = json.loads(content)
-        return str(answer["predictions"][0] if self.contestant.kind == "mlflow" else answer["translatedText"])
+        return str(answer["predictions"][0] if self.config.kind == "mlflow" else answer["translatedText"])
 
     def get(self, path: str) -> str:
         """The response of a route."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port)
-        connection.request("GET", path)
-        return connection.getresponse().read().decode()
+        with closing(http.client.HTTPConnection("127.0.0.1", self.port)) as connection:
+            connection.request("GET", path)
+            return connection.getresponse().read().decode()
+
+    def post(self, body: bytes, headers: Mapping[str, str] = JSON) -> tuple[int, bytes]:
+        """Status and content of an answer."""
+        with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)) as connection:
+            connection.request("POST", self.path, body, dict(headers))
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+
+    def target(self, bodies: Sequence[bytes], headers: Mapping[str, str] = JSON) -> Target:
+        return Target(f"http://127.0.0.1:{self.port}{self.path}", bodies, headers)
+
+    def warm_up(self, bodies: Sequence[bytes]) -> None:
+        """A few requests that are not measured, from as many callers as there are slots, and from one."""
+        for callers in (self.config.slots, 1):
+            closed_loop(self.target(bodies), callers, 2 * callers)
+
+    def closed_load(self, bodies: Sequence[bytes], callers: int, requests: int) -> LoadResult:
+        """So many requests from concurrent callers. Ends the benchmark if one failed: figures would mean nothing."""
+        begun = time.perf_counter()
+        records = closed_loop(self.target(bodies), callers, requests)
+        result = summarize(records, time.perf_counter() - begun)
+        if result.failed:
+            sys.exit(f"{self.config.kind}: requests failed: {dict(result.failures)}")
+        return result
+
+    def open_load(
+        self, bodies: Sequence[bytes], rate: float, seconds: float, limit_ms: float = float("inf")
+    ) -> LoadResult:
+        """Requests at random times, which do not wait for answers; a tenth of the time before it is warm-up."""
+        records = open_loop(self.target(bodies), rate, seconds, warm_up=seconds / 10)
+        if warning := lateness(records):
+            say(warning)
+        return summarize(records, seconds, limit_ms)
 
     def positions(self) -> tuple[float, float]:
         """Source positions of all steps so far: those of texts, and all including padding."""
-        if self.contestant.kind != "interlinear":
+        if self.config.kind != "interlinear":
             read, room = json.loads(self.get("/positions"))
             return read, room
         pattern = r'interlinear_stepped_positions_total\{engine="cpu",kind="(\w+)",model="mt"\} (\S+)'
@@ -128,23 +178,23 @@ class Server:
 
 
 @contextmanager
-def started(contestant: Contestant) -> Iterator[Server]:
+def started(config: ServerConfig) -> Iterator[Server]:
     """A server that is ready; all its processes are ended afterwards."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     with tempfile.TemporaryFile("w+") as log:
         begun = time.perf_counter()
         child = subprocess.Popen(
-            contestant.command(port),
-            env=contestant.environment, stdout=log, stderr=subprocess.STDOUT, text=True, start_new_session=True,
+            config.command(port),
+            env=config.environment, stdout=log, stderr=subprocess.STDOUT, text=True, start_new_session=True,
         )  # fmt: skip
         try:
-            while not answers(port, contestant.ready):
+            while not answers(port, config.ready):
                 if child.poll() is not None or time.perf_counter() - begun > START:
                     log.seek(0)
-                    sys.exit(f"{contestant.name} did not become ready; it said:\n{log.read()[-3000:]}")
+                    sys.exit(f"{config.kind} did not become ready; it said:\n{log.read()[-3000:]}")
                 time.sleep(0.02)
-            yield Server(contestant, port, time.perf_counter() - begun)
+            yield Server(config, port, time.perf_counter() - begun)
         finally:
             end(child)
 
@@ -175,83 +225,10 @@ def answers(port: int, path: str) -> bool:
         connection.close()
 
 
-@dataclass(frozen=True)
-class Load:
-    """Measurements of so many callers, each of which sends its next text after its response."""
-
-    rate: float  # requests a second
-    p50: float  # milliseconds
-    p99: float
-
-
-def load(server: Server, bodies: Sequence[bytes], callers: int, requests: int) -> Load:
-    """Send so many requests from so many concurrent callers, over keep-alive connections."""
-    waiting = list(islice(cycle(bodies), requests))
-    latencies: list[float] = []
-    lock, start = threading.Lock(), threading.Barrier(callers + 1)
-
-    def call() -> None:
-        connection = http.client.HTTPConnection("127.0.0.1", server.port)
-        connection.connect()
-        start.wait()
-        while True:
-            with lock:
-                if not waiting:
-                    return
-                body = waiting.pop()
-            latencies.append(ask(connection, server, body)[0])
-
-    threads = [threading.Thread(target=call) for _ in range(callers)]
-    for thread in threads:
-        thread.start()
-    start.wait()
-    begun = time.perf_counter()
-    for thread in threads:
-        thread.join()
-    seconds = time.perf_counter() - begun
-    if len(latencies) < requests:
-        sys.exit(f"{server.contestant.name}: a request failed: the figures would mean nothing")
-    ranked = sorted(1000 * latency for latency in latencies)
-    return Load(requests / seconds, percentile(ranked, 0.5), percentile(ranked, 0.99))
-
-
-def ask(connection: http.client.HTTPConnection, server: Server, body: bytes) -> tuple[float, bytes]:
-    """Seconds to a response, and the response."""
-    sent = time.perf_counter()
-    connection.request("POST", server.path, body, JSON)
-    answer = connection.getresponse()
-    content = answer.read()
-    if answer.status != 200:
-        raise RuntimeError(f"{server.contestant.name} answered with {answer.status}: {content[:200]!r}")
-    return time.perf_counter() - sent, content
-
-
-def open_load(
-    server: Server, bodies: Sequence[bytes], rate: float, seconds: float, limit_ms: float | None
-) -> RateResult:
-    """Requests as sent by `interlinear bench`, which do not wait for responses; the first tenth of the time is
-    warm-up."""
-    one = open_loop(server, bodies, rate, seconds / 10, seconds)
-    return summarize_rate(one, asyncio.run(run_load(one, lambda *_: None)), limit_ms)
-
-
-def open_loop(server: Server, bodies: Sequence[bytes], rate: float, warm_up: float, seconds: float) -> OpenLoad:
-    """An open-loop load to be sent."""
-    address = f"http://127.0.0.1:{server.port}{server.path}"
-    return OpenLoad(address, bodies, JSON, "translatedText", rate, warm_up, seconds, IN_FLIGHT, seed=1)
-
-
-def agree(servers: dict[str, list[str]]) -> None:
-    """Print where contestants answered differently, as they would not have done the same work."""
-    (first, wanted), *others = servers.items()
-    for name, texts in others:
-        if different := sum(one != other for one, other in zip(wanted, texts, strict=True)):
-            say(f"{name} answered {different} of {len(texts)} texts otherwise than {first}")
-
-
-def read_texts(path: Path) -> list[str]:
-    """The lines of a file that are not blank."""
-    return [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+def read_texts(path: Path, count: int | None = None) -> list[str]:
+    """The lines of a file that are not blank; `count`: so many of them, from the beginning again if there are fewer."""
+    lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    return lines if count is None else list(islice(cycle(lines), count))
 
 
 def languages_of(bundle: Path) -> dict[str, str]:

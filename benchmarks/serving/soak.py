@@ -7,24 +7,22 @@ BUNDLE is a folder; FILE has one text a line in its source language, of many len
 """
 
 import argparse
-import asyncio
-import http.client
 import json
 import math
 import socket
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from http.client import HTTPException
 from itertools import cycle
-from pathlib import Path
+from statistics import median
 
-from benchmarks.reporting import Report, alone, median, say, table_number
-from benchmarks.serving.servers import JSON, Contestant, Server, languages_of, load, open_loop, read_texts, started
-from interlinear.loadtest.load_generator import RequestRecord, run_load
-from interlinear.loadtest.load_report import percentile
+from benchmarks.reporting import say
+from benchmarks.runner import Benchmark, Column, Contestant, Figures, Labels, run
+from benchmarks.serving.load_generator import RequestRecord, open_loop, summarize
+from benchmarks.serving.servers import Server, ServerConfig, ServingOptions, languages_of, read_texts, started
 
 MINUTE = 60.0
 WARM_UP = 30.0  # seconds of the same load, not measured
@@ -34,12 +32,12 @@ LEAVES = 0.05  # seconds after which a caller disconnects
 NOTES = (
     "Open loop, Poisson, at a share of the capacity that callers who wait for their answers reach just before; latency "
     "from when a request was due. *Failed*: of these requests, all that were not answered with 200.",
-    "Beside it, twice a second each: a faulty request, of which the kinds are sent in turn (not JSON, a language that "
-    "is not served, a text over the limit, a beam over the limit, a model that is not there), to be *refused* with a "
-    "status of 400 to 499; and a caller who asks for a long text and *goes* after 50 ms.",
+    "Beside it, twice a second each: a *faulty* request, of which the kinds are sent in turn (not JSON, a language "
+    "that is not served, a text over the limit, a beam over the limit, a model that is not there), which has failed "
+    "here if it was not refused with a status of 400 to 499; and a caller who asks for a long text and *goes* after 50 "
+    "ms.",
     "*Memory*: the median over the minute of what the service's process has resident. With one thread for the "
-    "mathematics the load has a core of its own where there are two. *Others*: the share of the processor that other "
-    "programs used.",
+    "mathematics the load has a core of its own where there are two.",
 )
 
 
@@ -53,40 +51,26 @@ class Disturbances:
     memory: list[tuple[float, float]] = field(default_factory=list)  # second of the measurement, bytes
 
 
-@dataclass(frozen=True)
-class Minute:
-    """One row."""
-
-    requests: int
-    failed: int
-    p50: float  # milliseconds
-    p99: float
-    memory: float  # bytes
-
-
-def faulty(text: str, languages: dict[str, str]) -> list[bytes]:
+def faulty(text: str, languages: Mapping[str, str]) -> list[bytes]:
     """One request of each kind."""
     right = {"q": text} | languages
-    wrong = [
-        right | {"source": "xx"},
-        right | {"q": 50_000 * "a "},
-        right | {"beam_size": 10**6},
-        right | {"model": "nobody"},
-    ]
-    return [json.dumps(right).encode()[:-5], *(json.dumps(one).encode() for one in wrong)]
+    wrong = [{"source": "xx"}, {"q": 50_000 * "a "}, {"beam_size": 10**6}, {"model": "nobody"}]
+    return [json.dumps(right).encode()[:-5], *(json.dumps(right | one).encode() for one in wrong)]
 
 
 @contextmanager
-def disturb(server: Server, texts: Sequence[str], languages: dict[str, str]) -> Iterator[Disturbances]:
+def disturb(server: Server, texts: Sequence[str], languages: Mapping[str, str]) -> Iterator[Disturbances]:
     """Send faulty and cancelled requests during the load; memory is read at the same interval."""
-    seen, over = Disturbances(), threading.Event()
+    seen, over, begun = Disturbances(), threading.Event(), time.monotonic()
     long = server.body(" ".join(sorted(texts, key=len)[-3:]), languages)
     kinds = cycle(faulty(texts[0], languages))
 
-    def send_faulty_requests(begun: float) -> None:
+    def send() -> None:
         while not over.wait(EVERY):
             seen.memory.append((time.monotonic() - begun, server.memory()))
-            status = answered(server, next(kinds))
+            status = 0
+            with suppress(OSError, HTTPException):
+                status, _ = server.post(next(kinds))
             if 400 <= status < 500:
                 seen.refused += 1
             else:
@@ -94,26 +78,13 @@ def disturb(server: Server, texts: Sequence[str], languages: dict[str, str]) -> 
             send_and_disconnect(server, long)
             seen.gone += 1
 
-    with ThreadPoolExecutor(1) as pool:
-        annoying = pool.submit(send_faulty_requests, time.monotonic())
-        try:
-            yield seen
-        finally:
-            over.set()
-        annoying.result()
-
-
-def answered(server: Server, body: bytes) -> int:
-    """The status of a response; 0 if there is none."""
-    with (
-        closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)) as connection,
-        suppress(OSError, http.client.HTTPException),
-    ):
-        connection.request("POST", server.path, body, JSON)
-        response = connection.getresponse()
-        response.read()
-        return response.status
-    return 0
+    sender = threading.Thread(target=send)
+    sender.start()
+    try:
+        yield seen
+    finally:
+        over.set()
+        sender.join()
 
 
 def send_and_disconnect(server: Server, body: bytes) -> None:
@@ -124,67 +95,58 @@ def send_and_disconnect(server: Server, body: bytes) -> None:
         time.sleep(LEAVES)
 
 
-def by_minute(records: Sequence[RequestRecord], memory: Sequence[tuple[float, float]], seconds: float) -> list[Minute]:
+def by_minute(
+    records: Sequence[RequestRecord], memory: Sequence[tuple[float, float]], seconds: float, warm_up: float
+) -> dict[Labels, Figures]:
     """The measured time, split into whole minutes; a shorter time is one."""
-    minutes = []
+    rows: dict[Labels, Figures] = {}
     for i in range(max(1, int(seconds // MINUTE))):
         end = (i + 1) * MINUTE if seconds >= MINUTE else seconds
-        here = [record for record in records if i * MINUTE <= record.due < end]
-        right = sorted(1000 * record.latency for record in here if not record.problem)
-        held = [size for at, size in memory if i * MINUTE <= at - WARM_UP < end]
-        failed = len(here) - len(right)
-        p50, p99 = (percentile(right, share) if right else math.nan for share in (0.5, 0.99))
-        minutes.append(Minute(len(here), failed, p50, p99, median(held)))
-    return minutes
+        found = summarize([record for record in records if i * MINUTE <= record.due < end], end - i * MINUTE)
+        held = [size / 2**20 for at, size in memory if i * MINUTE <= at - warm_up < end]
+        rows[f"minute {i + 1}",] = {
+            "requests": found.requests, "failed": found.failed, "p50": found.p50, "p99": found.p99,
+            "memory": median(held) if held else math.nan,
+        }  # fmt: skip
+    return rows
+
+
+def measure(asked: argparse.Namespace) -> dict[Labels, Figures]:
+    texts, languages = read_texts(asked.texts), languages_of(asked.model)
+    warm_up = min(WARM_UP, asked.seconds / 2)
+    with started(ServerConfig("interlinear", str(asked.model), asked.threads, asked.slots)) as server:
+        bodies = [server.body(text, languages) for text in texts]
+        server.warm_up(bodies)
+        capacity = server.closed_load(bodies, 2 * asked.slots, asked.requests).rate
+        say(f"{capacity:.1f} requests/s at most; {asked.share:.0%} of that for {asked.seconds:g} s")
+        with disturb(server, texts, languages) as seen:
+            records = open_loop(server.target(bodies), asked.share * capacity, asked.seconds, warm_up)
+    rows = by_minute(records, seen.memory, asked.seconds, warm_up)
+    rows["faulty requests",] = {"requests": seen.refused + len(seen.taken), "failed": len(seen.taken)}
+    rows["callers who went",] = {"requests": seen.gone}
+    return rows
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", type=Path, required=True)
-    parser.add_argument("--texts", type=Path, required=True, metavar="FILE")
-    parser.add_argument("--share", type=float, default=0.8, help="of the capacity that is asked for")
-    parser.add_argument("--seconds", type=float, default=600.0)
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--requests", type=int, default=300, help="by which the capacity is measured")
-    parser.add_argument("--save", action="store_true", help="keep the result in benchmarks/results/")
-    asked = parser.parse_args()
-    texts, languages = read_texts(asked.texts), languages_of(asked.model)
-    contestant = Contestant("service", "interlinear", str(asked.model), asked.threads)
-    with alone() as disturbance, started(contestant) as server:
-        bodies = [server.body(text, languages) for text in texts]
-        load(server, bodies, 2 * contestant.slots, asked.requests // 4 + 1)  # warms up
-        capacity = load(server, bodies, 2 * contestant.slots, asked.requests).rate
-        say(f"{capacity:.1f} requests/s at most; {asked.share:.0%} of that for {asked.seconds:g} s")
-        with disturb(server, texts, languages) as seen:
-            one = open_loop(server, bodies, asked.share * capacity, WARM_UP, asked.seconds)
-            records = asyncio.run(run_load(one, lambda *_: None))
-    minutes = by_minute(records, seen.memory, asked.seconds)
-    half = minutes[len(minutes) // 2 :]
-    rows = [
-        [
-            str(i + 1),
-            f"{minute.requests:,}",
-            str(minute.failed),
-            table_number(minute.p50),
-            table_number(minute.p99),
-            f"{minute.memory / 2**20:.1f}",
-        ]
-        for i, minute in enumerate(minutes)
-    ]
-    growth = half[-1].memory / half[0].memory - 1
-    summary = (
-        f"{asked.share:.0%} of {capacity:.1f} requests/s. Memory grew by {growth:.2%} in the second half. "
-        f"{seen.refused:,} faulty requests were refused, {len(seen.taken)} were not; {seen.gone:,} callers went. "
-        f"Others: {disturbance.share:.0%}."
-    )
-    Report(
+    options = ServingOptions(__doc__, rounds=1)
+    options.add_argument("--share", type=float, default=0.8, help="of the capacity that is asked for")
+    options.size("--seconds", 600.0, 6.0)
+    options.size("--requests", 300, 40, "by which the capacity is measured")
+    asked = options.parse()
+    benchmark = Benchmark(
         "serving_soak",
-        f"{asked.seconds / MINUTE:g} minutes of load, {asked.threads} thread(s)",
-        ["minute", "requests", "failed", "p50, ms", "p99, ms", "memory, MiB"],
-        rows,
-        (summary, *NOTES),
-        {"minutes": [asdict(minute) for minute in minutes], "taken": seen.taken},
-    ).publish(asked.save)
+        f"{asked.seconds / MINUTE:g} minutes of load at {asked.share:.0%} of the capacity, {asked.threads} thread(s)",
+        {
+            "requests": Column("requests", ",.0f"),
+            "failed": Column("failed", ".0f", sum),
+            "p50": Column("p50, ms"),
+            "p99": Column("p99, ms"),
+            "memory": Column("memory, MiB", ".1f"),
+        },
+        NOTES,
+        ("",),
+    )
+    run(benchmark, [Contestant("", lambda: measure(asked))], asked)
 
 
 if __name__ == "__main__":

@@ -67,7 +67,7 @@ def draw(logits_NV: Tensor) -> Tensor:
     """Samples one token per row by inverse transform sampling, (N,); never PAD or BEGIN.
 
     Faster than torch.multinomial, which draws one random number per word of the vocabulary
-    (benchmarks/training/minimum_risk.py).
+    (benchmarks/results/risk.md).
     """
     _, rows = chunk_rows(logits_NV.shape[1], logits_NV.device)
     return torch.cat([draw_token_block(block_NV) for block_NV in logits_NV.split(rows)])

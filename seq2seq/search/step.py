@@ -195,7 +195,7 @@ def best_columns(log_NKC: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """The k largest values of each row and their columns, (N, K, k), as `topk`.
 
     On a CPU `topk` reads a row value by value. The k blocks with the largest maxima contain the k largest values, and
-    maxima are computed by vector instructions (benchmarks/search/output.py).
+    maxima are computed by vector instructions.
     """
     blocks = log_NKC.shape[-1] // BLOCK
     if blocks < 4 * k or log_NKC.device.type != "cpu":
