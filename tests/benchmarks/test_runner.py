@@ -77,8 +77,7 @@ def test_quick_is_one_round_of_small_sizes_unless_they_are_given():
     options.size("--list-length", 1000, 10)
     asked = options.parse([])
     assert (asked.rounds, asked.list_length, asked.quick) == (5, 1000, False)
-    asked = options.parse(["--quick"])
-    assert (asked.rounds, asked.list_length) == (1, 10)
+    assert (options.parse(["--quick"]).rounds, options.parse(["--quick"]).list_length) == (1, 10)
     assert options.parse(["--quick", "--list-length", "20"]).list_length == 20
 
 
