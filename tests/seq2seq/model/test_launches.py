@@ -15,7 +15,7 @@ from torch._inductor.utils import get_code
 
 from benchmarks.gpu.timing import Operators
 from seq2seq.batch import Batch, collate, stack_images
-from seq2seq.images.inputs import blank_image
+from seq2seq.images.decode import blank_image
 from seq2seq.model.model import Model, build
 from seq2seq.search import SearchOptions, SearchRequest, SlotTable
 from seq2seq.search.compiled import CompiledStep
