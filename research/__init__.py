@@ -1,1 +1,1 @@
-"""Reproduction of papers: the systems of their tables, stored results, and tables beside the published figures."""
+"""The papers' tables: trains their systems, keeps the results, and compares them with the published figures."""

@@ -1,20 +1,18 @@
-"""Tables of results from stored runs: our scores beside the paper's, and our gains beside the paper's."""
+"""Comparisons of a table's systems: our scores and gains beside the paper's, and scores with the images of other lines
+(Elliott 2018)."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from statistics import mean, stdev
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Literal
 
 import numpy as np
 
+from research.papers import PaperTables, SystemGroup
+from research.records import ScaleName, ScoredRun, parse_statistics
 from seq2seq.metrics.catalogue import ALIGNMENT, select_metrics
 from seq2seq.metrics.metric import Metric, Statistics
 from seq2seq.metrics.significance import SystemResult, compare
-from training.reproduce.papers import PaperTables, SystemGroup
-from training.reproduce.results import Result, ScaleName, ScoredRun
-
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
 
 ALL_TESTS = "all"  # in place of a test set: the sentences of several together
 
@@ -90,18 +88,46 @@ class RunScore:
 SystemScores = Mapping[str, Sequence[RunScore]]
 
 
+@dataclass(frozen=True)
+class AwarenessRow:
+    """A system's mean scores over its seeds.
+
+    `awareness`: how much better the score with the right images is. `p_value`: of such a difference for a model that
+    ignores images, by approximate randomisation over sentences and seeds.
+    """
+
+    system: str
+    seeds: tuple[int, ...]
+    right: float
+    shuffled: float
+    awareness: float
+    p_value: float
+
+
+@dataclass(frozen=True)
+class AwarenessTable:
+    """The systems of a group that read images, by one score on one test set."""
+
+    group: str
+    data: str
+    test: str
+    metric: str
+    lines: int  # with an image
+    rows: tuple[AwarenessRow, ...]
+
+
 def build_results_tables(table: PaperTables, results: Sequence[ScoredRun], scale: ScaleName) -> list[ResultsTable]:
     """A table for each group, test set and score that at least one of the group's own runs has; then one for each
     score that several test sets of a group have, over all their sentences."""
     tables = []
     for name, group in table.groups.items():
         runs = runs_by_system(name, group, results, scale)
-        own = runs_for_group(group, runs)
-        tests = dict.fromkeys(test for run in all_runs(own) for test in run.tests)
-        for test in tests:
-            metrics = dict.fromkeys(m for run in all_runs(own) if test in run.tests for m in run.tests[test].scores)
-            tables += [build_results_table(name, group, test, metric, runs, scale) for metric in metrics]
-        tables += build_pooled_tables(name, group, runs, scale)
+        own = list(all_runs(runs_for_group(group, runs)))
+        for test in dict.fromkeys(test for run in own for test in run.tests):
+            metrics = dict.fromkeys(m for run in own if test in run.tests for m in run.tests[test].result.scores)
+            tables += [build_table(name, group, (test,), metric, runs, scale) for metric in metrics]
+        for metric, tests in pooled_tests(group, list(all_runs(runs))).items():
+            tables.append(build_table(name, group, tuple(tests), metric, runs, scale))
     return tables
 
 
@@ -134,84 +160,32 @@ def runs_for_group(group: SystemGroup, runs: Mapping[str, list[ScoredRun]]) -> M
     return runs if group.tuning and set(group.taken_from) >= set(group.systems) else own
 
 
-def gated_runs(group: SystemGroup, runs: Mapping[str, Sequence[ScoredRun]]) -> list[Result]:
-    """The runs whose contextual gates are shown: of the last system that has them and was trained for this group."""
-    gated: list[Result] = []
-    for system, own in runs.items():
-        analysed = [run for run in own if isinstance(run, Result) and run.gates]
-        if analysed and system not in group.taken_from:
-            gated = analysed
-    return gated
-
-
 def all_runs(runs: Mapping[str, Sequence[ScoredRun]]) -> Iterator[ScoredRun]:
     return (run for own in runs.values() for run in own)
 
 
-def build_results_table(
-    name: str, group: SystemGroup, test: str, metric: str, runs: Mapping[str, Sequence[ScoredRun]], scale: ScaleName
-) -> ResultsTable:
-    """The table of one score on one test set. Runs that lack the score are left out."""
-    tested = {
-        system: [run for run in own if test in run.tests and metric in run.tests[test].scores]
-        for system, own in runs.items()
-    }
-    tested = {system: own for system, own in tested.items() if own}
-    first = next(all_runs(tested)).tests[test]
-    (scorer,) = select_metrics([metric], first.reading)
-    signature = joined_signatures([run.tests[test].scores[metric].signature for run in all_runs(tested)])
-    scores = {
-        system: [RunScore(run, run.tests[test].scores[metric].score, run.tests[test].of(metric)) for run in own]
-        for system, own in tested.items()
-    }
-    rows = build_rows(group, test, scorer, signature, scores)
-    published = tuple(
-        PublishedRow(one.name, one.scores[test][metric], one.citation, one.settings)
-        for one in group.also_published
-        if metric in one.scores.get(test, {})
-    )
-    return ResultsTable(
-        group=name,
-        about=group.about,
-        data=group.data_at(scale),
-        test=test,
-        metric=metric,
-        better=scorer.better,
-        signature=signature,
-        rows=rows,
-        unedited=first.unedited.get(metric),
-        also_published=published,
-    )
-
-
-def build_pooled_tables(
-    name: str, group: SystemGroup, runs: Mapping[str, Sequence[ScoredRun]], scale: ScaleName
-) -> list[ResultsTable]:
-    """A table over all sentences of the test sets, for each score that several test sets have in every run.
+def pooled_tests(group: SystemGroup, runs: Sequence[ScoredRun]) -> dict[str, list[str]]:
+    """The test sets whose sentences are taken together, by score: several that have it in every run, preprocessed in
+    one way, so that their statistics can be added.
 
     A test set of joined lines is left out, since its sentences are in another one too; so are scores of alignments.
     """
     pooled: dict[str, list[str]] = {}
     for test in group.tests:
-        results = [run.tests.get(test) for run in all_runs(runs)]
-        if not results or any(result is None or result.joined_from for result in results):
+        results = [run.tests[test].result for run in runs if test in run.tests]
+        if not results or len(results) < len(runs) or any(result.joined_from for result in results):
             continue
-        for metric in results[0].scores if results[0] else ():
-            if metric not in ALIGNMENT and all(result and metric in result.scores for result in results):
+        for metric in results[0].scores:
+            if metric not in ALIGNMENT and all(metric in result.scores for result in results):
                 pooled.setdefault(metric, []).append(test)
-    return [
-        build_pooled_table(name, group, tuple(tests), metric, runs, scale)
+    return {
+        metric: tests
         for metric, tests in pooled.items()
-        if len(tests) > 1 and has_one_reading(tests, runs)
-    ]
+        if len(tests) > 1 and len({run.tests[test].result.reading for run in runs for test in tests}) == 1
+    }
 
 
-def has_one_reading(tests: Sequence[str], runs: Mapping[str, Sequence[ScoredRun]]) -> bool:
-    """Whether the text of all test sets is preprocessed in one way, so that their statistics can be added."""
-    return len({run.tests[test].reading for run in all_runs(runs) for test in tests}) == 1
-
-
-def build_pooled_table(
+def build_table(
     name: str,
     group: SystemGroup,
     tests: tuple[str, ...],
@@ -219,47 +193,56 @@ def build_pooled_table(
     runs: Mapping[str, Sequence[ScoredRun]],
     scale: ScaleName,
 ) -> ResultsTable:
-    """The table of one score over the sentences of several test sets together."""
-    (scorer,) = select_metrics([metric], next(all_runs(runs)).tests[tests[0]].reading)
-    signature = joined_signatures(
-        [run.tests[test].scores[metric].signature for run in all_runs(runs) for test in tests]
+    """The table of one score on one test set, or over the sentences of several together. Runs that lack the score are
+    left out."""
+    tested = {
+        system: [run for run in own if all(t in run.tests and metric in run.tests[t].result.scores for t in tests)]
+        for system, own in runs.items()
+    }
+    tested = {system: own for system, own in tested.items() if own}
+    first = next(all_runs(tested)).tests[tests[0]].result
+    (scorer,) = select_metrics([metric], first.reading)
+    # Without repetition; systems may differ in how their alignments are read.
+    signatures = dict.fromkeys(
+        run.tests[test].result.scores[metric].signature for run in all_runs(tested) for test in tests
     )
 
     def run_score(run: ScoredRun) -> RunScore:
-        statistics = np.concatenate([run.tests[test].of(metric) for test in tests])
-        return RunScore(run, float(scorer.values(statistics.sum(0, keepdims=True))[0]), statistics)
+        statistics = np.concatenate([run.tests[test].statistics[metric] for test in tests])
+        score = run.tests[tests[0]].result.scores[metric].score
+        return RunScore(run, score if len(tests) == 1 else score_of(scorer, statistics), statistics)
 
-    scores = {system: [run_score(run) for run in own] for system, own in runs.items()}
-    rows = build_rows(group, ALL_TESTS, scorer, signature, scores)
+    scores = {system: [run_score(run) for run in own] for system, own in tested.items()}
+    pooled = tests if len(tests) > 1 else ()
+    test = ALL_TESTS if pooled else tests[0]
     return ResultsTable(
         group=name,
         about=group.about,
         data=group.data_at(scale),
-        test=ALL_TESTS,
+        test=test,
         metric=metric,
         better=scorer.better,
-        signature=signature,
-        rows=rows,
-        pooled=tests,
+        signature=" and ".join(signatures),
+        rows=build_rows(group, test, scorer, scores),
+        unedited=None if pooled else first.unedited.get(metric),
+        also_published=tuple(
+            PublishedRow(one.name, one.scores[test][metric], one.citation, one.settings)
+            for one in group.also_published
+            if metric in one.scores.get(test, {})
+        ),
+        pooled=pooled,
     )
 
 
-def joined_signatures(signatures: Sequence[str]) -> str:
-    """Signatures without repetition; systems may differ in how their alignments are read."""
-    return " and ".join(dict.fromkeys(signatures))
-
-
-def build_rows(
-    group: SystemGroup, test: str, scorer: Metric, signature: str, scores: SystemScores
-) -> tuple[TableRow, ...]:
+def build_rows(group: SystemGroup, test: str, scorer: Metric, scores: SystemScores) -> tuple[TableRow, ...]:
     """A row for each system, with intervals and the significance of its difference from the baseline."""
     baseline, metric = next(iter(group.systems)), scorer.name
     bootstrap: dict[str, SystemResult] = {}
     randomisation: dict[str, SystemResult] = {}
     if len(scores) > 1:
         statistics = {system: [one.statistics for one in own] for system, own in scores.items()}
-        bootstrap = {one.system: one for one in compare(scorer, statistics, "bootstrap", signature).systems}
-        randomisation = {one.system: one for one in compare(scorer, statistics, "randomisation", signature).systems}
+        bootstrap = {one.system: one for one in compare(scorer, statistics, "bootstrap", "").systems}
+        randomisation = {one.system: one for one in compare(scorer, statistics, "randomisation", "").systems}
     of_baseline = {one.run.place.seed: one.score for one in scores.get(baseline, ())}
     baseline_score = mean(of_baseline.values()) if of_baseline else None
     base = group.published_score(baseline, test, metric)
@@ -294,26 +277,9 @@ def build_rows(
     return tuple(rows)
 
 
-def main_tables(table: PaperTables, tables: Sequence[ResultsTable]) -> list[ResultsTable]:
-    """One table for each group, on its first test set: the score that the paper reports, if there is one, else the
-    first."""
-    selected = []
-    for name in dict.fromkeys(one.group for one in tables):
-        group_tables = [one for one in tables if one.group == name]
-        selected.append(next((one for one in group_tables if one.metric == table.groups[name].metric), group_tables[0]))
-    return selected
-
-
-def as_json(tables: "Sequence[DataclassInstance]") -> list[dict[str, Any]]:
-    """The tables as dictionaries, for JSON output."""
-    return [asdict(one) for one in tables]
-
-
-def published_label(row: TableRow) -> str:
-    """The paper's score and gain of a system, as a label in a figure."""
-    published_score = "" if row.published is None else f"{row.published:.2f}"
-    reported = ", ".join(filter(None, [published_score, format_gain(row.published_gain)]))
-    return f"paper: {reported}" if reported else ""
+def score_of(scorer: Metric, statistics: Statistics) -> float:
+    """The score of all sentences together."""
+    return float(scorer.values(statistics.sum(0, keepdims=True))[0])
 
 
 def format_gain(gain: float | None, seed_gains: Sequence[float] = ()) -> str:
@@ -322,3 +288,42 @@ def format_gain(gain: float | None, seed_gains: Sequence[float] = ()) -> str:
         return ""
     of_seeds = f" ({', '.join(map(format_gain, seed_gains))})" if len(seed_gains) > 1 else ""
     return f"{gain:+.2f}{of_seeds}"
+
+
+def build_awareness_tables(table: PaperTables, results: Sequence[ScoredRun], scale: ScaleName) -> list[AwarenessTable]:
+    """A table for each group, test set and score for which at least one run was scored with wrong images too."""
+    tables = []
+    for name, group in table.groups.items():
+        runs = runs_by_system(name, group, results, scale)
+        for test in group.shuffle_images:
+            tested = {
+                system: [run for run in own if test in run.tests and run.tests[test].result.shuffled]
+                for system, own in runs.items()
+            }
+            tested = {system: own for system, own in tested.items() if own}
+            shuffled = [one for run in all_runs(tested) if (one := run.tests[test].result.shuffled)]
+            for metric in dict.fromkeys(metric for one in shuffled for metric in one.scores):
+                rows = tuple(awareness_row(system, own, test, metric) for system, own in tested.items())
+                tables.append(AwarenessTable(name, group.data_at(scale), test, metric, shuffled[0].lines, rows))
+    return tables
+
+
+def awareness_row(system: str, runs: Sequence[ScoredRun], test: str, metric: str) -> AwarenessRow:
+    """The row of a system. All its runs were scored with wrong images."""
+    results = [run.tests[test].result for run in runs]
+    shuffled = [result.shuffled for result in results if result.shuffled]
+    (scorer,) = select_metrics([metric], results[0].reading)
+    statistics = {
+        "shuffled": [parse_statistics(one.statistics[metric]) for one in shuffled],
+        "right": [run.tests[test].statistics[metric] for run in runs],
+    }
+    p_value = compare(scorer, statistics, "randomisation", "").systems[1].p_value
+    assert p_value is not None
+    return AwarenessRow(
+        system=system,
+        seeds=tuple(run.place.seed for run in runs),
+        right=mean(result.scores[metric].score for result in results),
+        shuffled=mean(one.scores[metric] for one in shuffled),
+        awareness=mean(one.awareness[metric] for one in shuffled),
+        p_value=p_value,
+    )

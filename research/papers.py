@@ -6,12 +6,33 @@ from typing import Any, Self, get_args
 
 from pydantic import Field, ValidationError, model_validator
 
+from research.records import RunKey, ScaleName, StrictModel, TrainingSpec
 from seq2seq.errors import DataError, UsageError
-from training.package_files import resource_folder
-from training.reproduce.other_systems import PublishedSystem, ToolkitSystem
-from training.reproduce.results import RunKey, ScaleName, TrainingSpec
-from training.reproduce.strict_model import StrictModel
 from training.yaml_files import first_problem, read_mapping
+
+TABLES = Path(__file__).parent / "tables"
+
+
+class PublishedSystem(StrictModel):
+    """A system's figures from a publication, shown beside ours without a significance test."""
+
+    name: str
+    citation: str = Field(description="the publication, and where in it the figures are")
+    settings: str = Field("", description="how the figures were computed, where that matters")
+    scores: dict[str, dict[str, float]] = Field(description="by test set, then by score")
+
+
+class ToolkitSystem(StrictModel):
+    """A system that another toolkit trained on the same data; its outputs are scored beside ours.
+
+    `python -m research add` stores the outputs of a seed for a test set under the name `PAPER.GROUP.NAME.SEED.TEST`.
+    """
+
+    about: str = Field(description="architecture, subwords, optimizer and search")
+    toolkit: str
+    version: str = Field(description="release or commit")
+    parameters: int | None = None
+    minutes: float | None = Field(None, description="of training, the mean over the seeds")
 
 
 class Scale(StrictModel):
@@ -131,6 +152,7 @@ class PaperTables(StrictModel):
     """The tables of a paper that are reproduced."""
 
     about: str
+    figures: list[str] = Field([], max_length=2, description="of all figures those that the page shows")
     groups: dict[str, SystemGroup]
 
     @model_validator(mode="after")
@@ -167,13 +189,13 @@ class PaperTables(StrictModel):
 
 
 def paper_names() -> list[str]:
-    """The names of the papers that are shipped with the program."""
-    return sorted(path.stem for path in resource_folder("tables").glob("*.yaml"))
+    """The names of the papers whose tables are here."""
+    return sorted(path.stem for path in TABLES.glob("*.yaml"))
 
 
 def load_paper(name: str) -> PaperTables:
     """A paper's tables, by name or by the path of a YAML file. Raises UsageError, DataError."""
-    path = Path(name) if name.endswith((".yaml", ".yml")) else resource_folder("tables") / f"{name}.yaml"
+    path = Path(name) if name.endswith((".yaml", ".yml")) else TABLES / f"{name}.yaml"
     if not path.is_file():
         raise UsageError(
             name, "there is no such paper here", f"there are {', '.join(paper_names())}, or give a YAML file"

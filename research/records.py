@@ -1,21 +1,25 @@
-"""Results of the runs that reproduce a paper, as stored files."""
+"""Results of the runs that reproduce a paper: stored records, and the same with the statistics of every sentence."""
 
-import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from pydantic import Field, SerializeAsAny, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, ValidationError
 
 from seq2seq.errors import DataError
 from seq2seq.metrics.metric import Preprocessing, Statistics
 from seq2seq.metrics.score import IntervalScore, Score
-from training.reproduce.gates import GateAnalysis
-from training.reproduce.other_systems import ToolkitSystem
-from training.reproduce.strict_model import StrictModel
+from training.data.arrays import write_atomically
 
 ScaleName = Literal["small", "paper"]
+
+
+class StrictModel(BaseModel):
+    """Base of the models of our files: immutable, without unknown keys."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class TrainingSpec(StrictModel):
@@ -68,29 +72,20 @@ class ShuffledImages(StrictModel):
     scores: dict[str, float]
     awareness: dict[str, float]
     p_values: dict[str, dict[str, float]]
-    statistics: dict[str, list[str]] = Field(description="a line of numbers for every sentence")
-
-    def of(self, metric: str) -> Statistics:
-        """The statistics of each sentence for a score, (N, S)."""
-        return parse_statistics(self.statistics[metric])
+    statistics: dict[str, list[str]] = Field(description="of these outputs, which are not stored")
 
 
 class TestResult(StrictModel):
-    """The scores of a run on one test set, and the statistics of each sentence, for significance tests."""
+    """The scores of a run on one test set."""
 
     reading: Preprocessing
     scores: dict[str, SerializeAsAny[IntervalScore | Score]]
     left_out: dict[str, str] = Field({}, description="scores that the test set does not support, with the reason")
     unedited: dict[str, float] = Field({}, description="scores of the unedited machine translations, in post-editing")
-    lengths: list[int] = Field(description="number of words of every source")
-    statistics: dict[str, list[str]] = Field(description="a line of numbers for every sentence")
+    statistics: dict[str, list[str]] = Field({}, description="of scores of alignments, which the outputs do not have")
     joined_from: str | None = Field(None, description="the test set whose lines were joined to this one")
     shuffled: ShuffledImages | None = None
     outputs_sha256: str | None = Field(None, description="of the text of the stored outputs; None: none are stored")
-
-    def of(self, metric: str) -> Statistics:
-        """The statistics of each sentence for a score, (N, S)."""
-        return parse_statistics(self.statistics[metric])
 
 
 def parse_statistics(lines: Sequence[str]) -> Statistics:
@@ -99,7 +94,7 @@ def parse_statistics(lines: Sequence[str]) -> Statistics:
 
 
 def format_statistics(statistics: Statistics) -> list[str]:
-    """Statistics as they are stored: a line for each sentence, whole numbers without a fraction."""
+    """Statistics as they are stored: a line for each sentence, 12 digits, whole numbers without a fraction."""
     return [" ".join(f"{number:.12g}" for number in row) for row in statistics.tolist()]
 
 
@@ -110,6 +105,21 @@ class DevPoint(StrictModel):
     perplexity: float
     bleu: float
     gate: float | None = Field(None, description="mean of the contextual gates over the dev set's words")
+
+
+class ClassGate(StrictModel):
+    """The words of a class and their mean gate, the share of the annotations; 1 - mean is that of the word context."""
+
+    words: int
+    mean: float
+
+
+class GateAnalysis(StrictModel):
+    """What the contextual gates of a run do."""
+
+    by_class: dict[str, ClassGate] = Field(description="over the references of the first test set, by word class")
+    fixed: dict[float, float] = Field(description="dev BLEU by the value at which all gates are fixed")
+    learned: float = Field(description="dev BLEU of the gates as they were learned")
 
 
 class Result(StrictModel):
@@ -127,82 +137,59 @@ class Result(StrictModel):
     tests: dict[str, TestResult]
     gates: GateAnalysis | None = Field(None, description="of a system with contextual gates")
 
-    @property
-    def version(self) -> str:
-        """The abbreviated commit."""
-        return (self.commit or "unknown")[:10]
 
-    @property
-    def minutes(self) -> float:
-        return self.seconds / 60
+@dataclass(frozen=True, eq=False)
+class ScoredTest:
+    """The result of a run on one test set with the numbers of each of its N sentences.
 
-    @property
-    def epochs(self) -> int:
-        """The number of epochs that were trained."""
-        return len(self.curve)
+    `statistics`: by score, (N, S). `lengths`: number of words of every source; empty if no outputs are stored.
+    """
+
+    result: TestResult
+    statistics: Mapping[str, Statistics]
+    lengths: Sequence[int] = ()
 
 
-class ToolkitResult(StrictModel):
-    """The scores of the stored outputs of another toolkit's system."""
+@dataclass(frozen=True, eq=False)
+class ScoredRun:
+    """A run as tables show it: one of ours, with its `result`, or one of another toolkit.
+
+    `version`: abbreviated commit, or the toolkit's release. `minutes`, `epochs`: of training; None: not known.
+    """
 
     place: RunKey
-    system: ToolkitSystem
-    tests: dict[str, TestResult]
+    version: str
+    minutes: float | None
+    parameters: int | None
+    tests: Mapping[str, ScoredTest]
+    result: Result | None = field(default=None, repr=False)
+
+    @classmethod
+    def of(cls, result: Result, tests: Mapping[str, ScoredTest]) -> "ScoredRun":
+        """One of our runs. `tests`: the result's, by name."""
+        version = (result.commit or "unknown")[:10]
+        return cls(result.place, version, result.seconds / 60, result.parameters, tests, result)
 
     @property
-    def version(self) -> str:
-        return f"{self.system.toolkit} {self.system.version}"
-
-    @property
-    def minutes(self) -> float | None:
-        return self.system.minutes
-
-    @property
-    def parameters(self) -> int | None:
-        return self.system.parameters
-
-    @property
-    def epochs(self) -> None:
-        """Not known."""
-
-
-ScoredRun = Result | ToolkitResult
+    def epochs(self) -> int | None:
+        return len(self.result.curve) if self.result else None
 
 
 def result_file(folder: Path, place: RunKey) -> Path:
-    """The path of a run's result."""
+    """The path of a run's result. `folder`: of results."""
     return folder / "runs" / f"{place}.json"
 
 
-def toolkit_result_file(folder: Path, place: RunKey) -> Path:
-    """The path of the scores of another toolkit's outputs, beside the outputs."""
-    return folder / "outputs" / f"{place.without_scale}.json"
-
-
-def write_result(folder: Path, result: ScoredRun) -> Path:
-    """Write a result atomically."""
-    find_file = result_file if isinstance(result, Result) else toolkit_result_file
-    path = find_file(folder, result.place)
+def write_record(path: Path, record: StrictModel) -> None:
+    """Write a record in one line of JSON, complete or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=".", delete=False, encoding="utf-8") as temporary:
-        temporary.write(result.model_dump_json(indent=1) + "\n")
-    Path(temporary.name).chmod(0o644)
-    return Path(temporary.name).replace(path)
-
-
-def read_toolkit_result(folder: Path, place: RunKey) -> ToolkitResult | None:
-    """The stored scores of another toolkit's outputs; None if there are none, of another form or at another scale."""
-    try:
-        result = ToolkitResult.model_validate_json(toolkit_result_file(folder, place).read_bytes())
-    except (ValidationError, OSError):
-        return None
-    return result if result.place == place else None
+    write_atomically(path, f"{record.model_dump_json(exclude_defaults=True)}\n".encode())
 
 
 def read_results(folder: Path, name: str) -> list[Result]:
     """All stored results of a paper's tables. Raises DataError for an invalid file, and for a copy of another
     result, which would count as a further seed."""
-    results: dict[tuple[RunKey, str], Result] = {}
+    results: dict[tuple[SystemKey, str], Result] = {}
     for path in sorted((folder / "runs").glob(f"{name}.*.json")):
         try:
             result = Result.model_validate_json(path.read_bytes())
@@ -215,9 +202,8 @@ def read_results(folder: Path, name: str) -> list[Result]:
             raise DataError(
                 str(path), f"it is the result of another run, {result.place}", "remove it, and this one is trained"
             )
-        without_seed = result.place.model_copy(update={"seed": 0})
         weights = result.weights_sha256 or path.name  # unknown weights are nobody's copy
-        if (other := results.setdefault((without_seed, weights), result)) is not result:
+        if (other := results.setdefault((result.place.of_system, weights), result)) is not result:
             raise DataError(
                 str(path),
                 f"seed {result.place.seed} has the weights of seed {other.place.seed}: one is a copy of the other",

@@ -1,32 +1,41 @@
-"""Trains the runs of a paper's tables, each in a process of its own."""
+"""Tunes systems and trains runs of a paper's tables, each by a command of `interlinear` in a process of its own."""
 
-from collections.abc import Generator, Sequence
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TypeVar
 
-from interlinear.reproduction.commands import run_commands
-from seq2seq.errors import DataError
+from interlinear.console import say
+from registry.curves import find_or_create_group
+from research.papers import PaperTables
+from research.records import Result, RunKey, SystemKey, result_file, write_record
+from research.tunings import SystemTuning, tuning_file
+from seq2seq.errors import DataError, TrainingError
+from training.tuning.record import read_record
 
-if TYPE_CHECKING:
-    from training.reproduce.papers import PaperTables
-    from training.reproduce.results import Result, RunKey
+Key = TypeVar("Key")
+
+EPOCHS = "training.epochs"  # of a trial they are the budget's
 
 
 @dataclass(frozen=True)
 class ReproduceConfig:
-    """Folders and options for training the runs. `at_once`: concurrent trainings, on a cluster; `per_gpu`: trials of a
-    tuning that share a GPU."""
+    """Folders and options for training the runs. `output`: of results. `at_once`: concurrent trainings, on a cluster;
+    `per_gpu`: trials of a tuning that share a GPU."""
 
     output: Path
     runs: Path
     prepared: Path
-    data_root: Path | None
-    tracking: str | None
-    workers: int
-    gpu: bool
-    address: str | None
-    no_ray: bool
+    data_root: Path | None = None
+    tracking: str | None = None
+    workers: int = 1
+    gpu: bool = False
+    address: str | None = None
+    no_ray: bool = False
     at_once: int = 1
     per_gpu: int = 1
 
@@ -51,31 +60,24 @@ class ReproduceConfig:
 
 
 def missing_runs(
-    run_keys: "Sequence[RunKey]", results: "Sequence[Result]", table: "PaperTables", output: Path
-) -> "list[RunKey]":
+    run_keys: Sequence[RunKey], results: Sequence[Result], table: PaperTables, output: Path
+) -> list[RunKey]:
     """The runs without a stored result. Raises DataError for a stored result whose training settings differ from the
     current ones."""
-    from training.reproduce.results import result_file
-
-    stored = {result.place: result for result in results}
+    stored = {result.place: result.training for result in results}
     for run_key in run_keys:
-        if run_key in stored:
-            check_same(run_key, stored[run_key], table, result_file(output, run_key))
+        training = stored.get(run_key)
+        if training and training != table.groups[run_key.group].training(run_key.system, run_key.scale):
+            raise DataError(
+                str(result_file(output, run_key)),
+                f"the run was trained otherwise ({training.recipe} on {training.data}, {training.settings}) than the "
+                "table says",
+                "remove it, and it is trained again; or name another folder by --output",
+            )
     return [run_key for run_key in run_keys if run_key not in stored]
 
 
-def check_same(run_key: "RunKey", result: "Result", table: "PaperTables", path: Path) -> None:
-    """Raise DataError for a stored result whose training settings differ from the current ones."""
-    current, stored = table.groups[run_key.group].training(run_key.system, run_key.scale), result.training
-    if stored != current:
-        raise DataError(
-            str(path),
-            f"the run was trained otherwise ({stored.recipe} on {stored.data}, {stored.settings}) than the table says",
-            "remove it, and it is trained again; or name another folder by --output",
-        )
-
-
-def training_stages(run_keys: "Sequence[RunKey]", table: "PaperTables") -> "list[list[RunKey]]":
+def training_stages(run_keys: Sequence[RunKey], table: PaperTables) -> list[list[RunKey]]:
     """The runs in stages: a run comes in a later stage than the run whose weights it starts from."""
     stages: list[list[RunKey]] = []
     for run_key in run_keys:
@@ -87,15 +89,13 @@ def training_stages(run_keys: "Sequence[RunKey]", table: "PaperTables") -> "list
     return stages
 
 
-def trained_bundle(run_key: "RunKey", config: ReproduceConfig) -> Path:
+def trained_bundle(run_key: RunKey, config: ReproduceConfig) -> Path:
     """The folder of a run's trained model."""
     return config.runs / str(run_key) / "bundle"
 
 
-def check_starts(missing: "Sequence[RunKey]", table: "PaperTables", config: ReproduceConfig) -> None:
+def check_starts(missing: Sequence[RunKey], table: PaperTables, config: ReproduceConfig) -> None:
     """Raise DataError where a run starts from one whose result is stored, but whose weights are not."""
-    from training.reproduce.results import result_file
-
     for run_key in missing:
         start = table.start_of(run_key)
         if start and start not in missing and not (bundle := trained_bundle(start, config)).is_dir():
@@ -106,18 +106,32 @@ def check_starts(missing: "Sequence[RunKey]", table: "PaperTables", config: Repr
             )
 
 
-def training_command(run_key: "RunKey", table: "PaperTables", config: ReproduceConfig) -> list[str]:
+def training_command(run_key: RunKey, table: PaperTables, config: ReproduceConfig) -> list[str]:
     """The arguments of `interlinear` that train a run, or resume it if it exists."""
-    group = table.groups[run_key.group]
-    training = group.training(run_key.system, run_key.scale)
+    training = table.groups[run_key.group].training(run_key.system, run_key.scale)
     settings = {**training.settings, "training.seed": run_key.seed}
     if start := table.start_of(run_key):
         settings["training.init_from"] = trained_bundle(start, config)
     arguments = ["train", training.recipe, "--data", training.data, "--run", str(run_key)]
-    arguments += [word for key, value in settings.items() for word in ("--set", setting(key, value))]
+    arguments += [word for item in settings.items() for word in ("--set", setting(*item))]
     arguments += ["--experiment", run_key.table, "--register", f"{run_key.table}.{run_key.group}.{run_key.system}"]
     arguments += ["--resume"] if (config.runs / str(run_key)).is_dir() else []
     return arguments + config.training_options()
+
+
+def tuning_command(key: SystemKey, table: PaperTables, config: ReproduceConfig) -> list[str]:
+    """The arguments of `interlinear` that tune a system, or go on with its tuning."""
+    group = table.groups[key.group]
+    assert group.tuning is not None
+    training, budget = group.training(key.system, key.scale), group.tuning
+    settings = {name: value for name, value in training.settings.items() if name != EPOCHS} | budget.settings
+    arguments = ["tune", training.recipe, "--data", training.data, "--run", f"{key}.tuning"]
+    arguments += ["--trials", str(budget.trials), "--epochs", str(budget.epochs), "--grace", str(budget.grace)]
+    arguments += ["--seed", str(budget.seed)]
+    arguments += [word for item in settings.items() for word in ("--set", setting(*item))]
+    arguments += ["--experiment", key.table]
+    arguments += ["--resume"] if (config.runs / f"{key}.tuning").is_dir() else []
+    return arguments + config.tuning_options()
 
 
 def setting(key: str, value: object) -> str:
@@ -125,20 +139,63 @@ def setting(key: str, value: object) -> str:
     return f"{key}={'null' if value is None else value}"
 
 
-def train_runs(stage: "Sequence[RunKey]", table: "PaperTables", config: ReproduceConfig) -> "Generator[RunKey]":
-    """Train runs with `interlinear train`; yields each run when it ends. Raises as `run_commands` does."""
+def train_runs(stage: Sequence[RunKey], table: PaperTables, config: ReproduceConfig) -> Generator[RunKey]:
+    """Train runs with `interlinear train`; yields each run when it ends. The MLflow run of its system is the parent of
+    the runs of its seeds. Raises as `run_commands` does."""
 
-    def arguments(run_key: "RunKey") -> list[str]:
-        return [*training_command(run_key, table, config), "--parent", system_run(run_key, config)]
+    def arguments(key: RunKey) -> list[str]:
+        tags = {"table": key.table, "group": key.group, "system": key.system, "scale": key.scale}
+        name = f"{key.group}.{key.system}.{key.scale}"
+        parent = find_or_create_group(config.tracking, key.table, name, tags)
+        return [*training_command(key, table, config), "--parent", parent]
 
     return run_commands(stage, arguments, config.at_once, "its training")
 
 
-def system_run(run_key: "RunKey", config: ReproduceConfig) -> str:
-    """The id of the MLflow run of a system, the parent of the runs of its seeds."""
-    from registry.curves import find_or_create_group
+def tune_systems(keys: Sequence[SystemKey], table: PaperTables, config: ReproduceConfig) -> Iterable[SystemTuning]:
+    """Tune systems one after the other, each on all processors, and store the results. Raises as `run_commands`."""
+    with closing(run_commands(keys, lambda key: tuning_command(key, table, config), 1, "its tuning")) as finished:
+        for key in finished:
+            group = table.groups[key.group]
+            assert group.tuning is not None
+            record = read_record(config.runs / f"{key}.tuning")
+            training = group.training(key.system, key.scale)
+            tuning = SystemTuning(place=key, training=training, budget=group.tuning, record=record)
+            write_record(tuning_file(config.output, key), tuning)
+            yield tuning
 
-    tags = {"table": run_key.table, "group": run_key.group, "system": run_key.system, "scale": run_key.scale}
-    return find_or_create_group(
-        config.tracking, run_key.table, f"{run_key.group}.{run_key.system}.{run_key.scale}", tags
-    )
+
+def run_commands(keys: Sequence[Key], arguments: Callable[[Key], list[str]], at_once: int, what: str) -> Generator[Key]:
+    """Run a command for each key; yields each key when its command ends.
+
+    `arguments`: of a key's command, asked for when it starts. `what`: the subject of the message if it fails.
+    Raises TrainingError if one fails, and SystemExit if one was interrupted. Commands still running are then
+    terminated; trainings save a checkpoint.
+    """
+    waiting = list(keys)
+    running: dict[Key, subprocess.Popen[bytes]] = {}
+    try:
+        while waiting or running:
+            while waiting and len(running) < at_once:
+                key = waiting.pop(0)
+                words = arguments(key)
+                say(f"{key}: interlinear {' '.join(words)}")
+                # In its own session, out of reach of the terminal's Ctrl-C: a second signal would end it unsaved.
+                running[key] = subprocess.Popen(
+                    [sys.executable, "-m", "interlinear", *words], stdout=subprocess.DEVNULL, start_new_session=True
+                )
+            for key in [key for key, child in running.items() if child.poll() is not None]:
+                code = running.pop(key).returncode
+                if code > 128:
+                    raise SystemExit(code)
+                if code:
+                    raise TrainingError(
+                        str(key), f"{what} failed, as is said above", "the same command goes on with it"
+                    )
+                yield key
+            time.sleep(0.2)
+    finally:
+        for child in running.values():
+            child.terminate()
+        for child in running.values():
+            child.wait()

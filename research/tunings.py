@@ -6,11 +6,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from research.papers import PaperTables, TuningBudget, Variant
+from research.records import RunKey, ScaleName, StrictModel, SystemKey, TrainingSpec
 from seq2seq.errors import DataError
-from training.data.arrays import write_atomically
-from training.reproduce.papers import PaperTables, TuningBudget, Variant
-from training.reproduce.results import RunKey, ScaleName, SystemKey, TrainingSpec
-from training.reproduce.strict_model import StrictModel
 from training.tuning.record import METRIC_NAMES, TrialRecord, TuningRecord
 from training.tuning.report import best_score
 
@@ -99,14 +97,6 @@ def group_that_trains(tuning: SystemTuning, table: PaperTables) -> str | None:
 def tuning_file(folder: Path, place: SystemKey) -> Path:
     """The path of a stored tuning. `folder`: of results."""
     return folder / "tunings" / f"{place}.json"
-
-
-def write_tuning(folder: Path, tuning: SystemTuning) -> Path:
-    """Store a tuning, complete or not at all."""
-    path = tuning_file(folder, tuning.place)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, f"{tuning.model_dump_json(indent=1, exclude_none=True)}\n".encode())
-    return path
 
 
 def read_tunings(folder: Path, name: str, table: PaperTables, scale: ScaleName) -> list[SystemTuning]:
