@@ -18,7 +18,7 @@ from seq2seq.figures.style import LINE, SOFT, Sheet, check_suffix, tint, width_o
 from seq2seq.figures.systems import Comparison, SystemScore, system_comparison, system_comparisons
 from seq2seq.metrics.catalogue import select_metrics
 
-COLOURS = 48  # of a picture in a page
+COLOURS = 24  # of a picture in a page
 BAR, CHART = 20, 150  # of gates
 
 OVERVIEW = "table"
@@ -43,13 +43,13 @@ class PaperFigures:
         return [path for path in drawn if path]
 
     def draw_for_page(self, folder: Path) -> list[str]:
-        """Draw the figures that the page shows, small, as PNG of few colours; returns the names of those that the runs
-        have."""
+        """Draw the figures that the page shows, as PNG of half the size and few colours; returns the names of those
+        that the runs have."""
         folder.mkdir(parents=True, exist_ok=True)
         drawn = []
         for name in [name for name in self.paper.figures if name in self.names()]:
             if path := self.draw_one(name, folder / f"{name}.png"):
-                Image.open(path).convert("RGB").quantize(COLOURS).save(path, optimize=True)
+                Image.open(path).convert("RGB").reduce(2).quantize(COLOURS).save(path, optimize=True)
                 drawn.append(name)
         return drawn
 

@@ -94,7 +94,8 @@ def write_tables(
     command = f"python -m research reproduce {paper if paper in paper_names() else f'{paper}.yaml'} --scale {scale}"
     page = Page(table, scale, runs, tables, awareness, command, time.monotonic() - start, figures, tunings)
     (folder / "table.md").write_text(page.markdown(), encoding="utf-8")
-    lines = ",\n".join(json.dumps(asdict(one)) for one in (*tables, *awareness))  # a table a line
+    content: list[ResultsTable | AwarenessTable] = [*tables, *awareness]
+    lines = ",\n".join(json.dumps(asdict(one), separators=(",", ":")) for one in content)  # a table a line
     (folder / "table.json").write_text(f"[{lines}]\n", encoding="utf-8")
     if scale == "small" and results.resolve() == RESULTS:
         update_summary(SUMMARY, paper, tables)

@@ -106,18 +106,22 @@ class StoredOutputs:
         statistics = kept_statistics(result)
         of_outputs = [name for name in result.scores if name not in statistics]
         for metric in catalogue.select_metrics(of_outputs, result.reading):
-            statistics[metric.name] = sentence_statistics(metric, outputs, answers, test_set)
-            total, score = metric.report(statistics[metric.name], "").score, result.scores[metric.name].score
+            own = sentence_statistics(metric, outputs, answers, test_set)
+            total, score = metric.report(own, "").score, result.scores[metric.name].score
             if not np.isclose(total, score):
                 raise DataError(
                     self._where(key),
                     f"{metric.name} on {test_set.name} is {total:.2f}, and was {score:.2f}: the corpus is another one",
                     "name the folder of the right one by INTERLINEAR_DATA",
                 )
-        statistics |= {metric.name: sentence_statistics(metric, outputs, answers, test_set) for metric in further}
+            statistics[metric.name] = rounded(own)
+        scores = dict(result.scores)
+        for metric in further:
+            own = sentence_statistics(metric, outputs, answers, test_set)
+            scores[metric.name] = metric.report(own, metric.signature(outputs, answers))
+            statistics[metric.name] = rounded(own)
         update = {
-            "scores": result.scores
-            | {m.name: m.report(statistics[m.name], m.signature(outputs, answers)) for m in further},
+            "scores": scores,
             "left_out": result.left_out | left_out,
             "unedited": result.unedited | unedited_scores(test_set, further),
         }
@@ -146,20 +150,24 @@ def source_lengths(data: str, split: str, data_root: Path | None) -> list[int]:
 
 
 def sentence_statistics(metric: Metric, outputs: SystemOutputs, answers: ReferenceSet, test_set: TestSet) -> Statistics:
-    """The statistics of each sentence in 12 digits, (N, S): cached by the outputs, the test set, the metric's settings
-    and code."""
+    """The statistics of each sentence, (N, S): cached by the outputs, the test set, the metric's settings and code."""
     parts = (metrics_code(), metric.name, metric.signature(outputs, answers), test_set.sha256, *outputs.hypotheses)
     key = hashlib.sha256("\n".join(parts).encode()).hexdigest()
     path = cache_folder("statistics") / f"{key}.npy"
     if path.is_file():
         cached: Statistics = np.load(path)
         return cached
-    statistics = parse_statistics(format_statistics(metric.statistics(outputs, answers)))
+    statistics = metric.statistics(outputs, answers)
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{key}.{os.getpid()}.npy")  # another process may compute the same
     np.save(draft, statistics)
     draft.replace(path)
     return statistics
+
+
+def rounded(statistics: Statistics) -> Statistics:
+    """The statistics in the digits of those that results keep, so that a tie is one on every machine."""
+    return parse_statistics(format_statistics(statistics))
 
 
 @cache
