@@ -1,5 +1,7 @@
 """`python -m research`: the tables and figures of the papers, reproduced by training and from stored results."""
 
+# The working folder is first on sys.path here: this is the place to check, before the imports, that modules are ours.
+
 import sys
 from collections.abc import Sequence
 from contextlib import closing
@@ -201,6 +203,5 @@ def run(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    # The working folder is first on sys.path here: this is the place to check that our modules are ours.
     end_on_sigterm()
     sys.exit(run(sys.argv[1:]))

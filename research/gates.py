@@ -14,6 +14,7 @@ from interlinear.evaluation.scoring import System
 from interlinear.evaluation.test_sets import TestSet, TestSetSource
 from research.records import ClassGate, GateAnalysis
 from seq2seq.generate import SequenceGenerator
+from seq2seq.installation import how_to_install
 from seq2seq.layers.gates import ContextualGate
 from seq2seq.metrics.catalogue import select_metrics
 
@@ -59,7 +60,7 @@ def gates_by_class(generation: SequenceGenerator, test_set: TestSet) -> dict[str
     if language is None or language not in CLASSES:
         return {}
     if find_spec("HanTa") is None:
-        say("gates by word class are left out: they need pip install '.[analysis]'")
+        say(f"gates by word class are left out, for want of HanTa: {how_to_install('analysis')}")
         return {}
     (source,) = test_set.texts
     references = test_set.references[0]

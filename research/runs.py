@@ -1,7 +1,6 @@
 """Tunes systems and trains runs of a paper's tables, each by a command of `interlinear` in a process of its own."""
 
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import closing
@@ -15,6 +14,7 @@ from research.papers import PaperTables
 from research.records import Result, RunKey, SystemKey, result_file, write_record
 from research.tunings import SystemTuning, tuning_file
 from seq2seq.errors import DataError, TrainingError
+from seq2seq.installation import PYTHON
 from training.tuning.record import read_record
 
 Key = TypeVar("Key")
@@ -182,7 +182,7 @@ def run_commands(keys: Sequence[Key], arguments: Callable[[Key], list[str]], at_
                 say(f"{key}: interlinear {' '.join(words)}")
                 # In its own session, out of reach of the terminal's Ctrl-C: a second signal would end it unsaved.
                 running[key] = subprocess.Popen(
-                    [sys.executable, "-m", "interlinear", *words], stdout=subprocess.DEVNULL, start_new_session=True
+                    [*PYTHON, "-m", "interlinear", *words], stdout=subprocess.DEVNULL, start_new_session=True
                 )
             for key in [key for key, child in running.items() if child.poll() is not None]:
                 code = running.pop(key).returncode

@@ -2,60 +2,60 @@
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from seq2seq.metrics.catalogue import select_metrics
-from seq2seq.metrics.metric import Preprocessing, ReferenceSet, SystemOutputs
-from training.reproduce.image_awareness import build_awareness_tables
-from training.reproduce.page import Page, format_minutes
-from training.reproduce.papers import PaperTables, load_paper, paper_names
-from training.reproduce.results import (
+from research.comparisons import ALL_TESTS, build_awareness_tables, build_results_tables, runs_by_system
+from research.figures import gated_results
+from research.pages import Page, format_minutes
+from research.papers import PaperTables, load_paper
+from research.records import (
     DevPoint,
     Result,
     RunKey,
+    ScoredRun,
+    ScoredTest,
     ShuffledImages,
     TrainingSpec,
     format_statistics,
     read_results,
-    write_result,
-)
-from training.reproduce.results import TestResult as SplitResult
-from training.reproduce.results_table import ALL_TESTS, build_results_tables, gated_runs, runs_by_system
+    result_file,
+    write_record,
+)  # fmt: skip
+from research.records import TestResult as SplitResult
+from seq2seq.metrics.catalogue import select_metrics
+from seq2seq.metrics.metric import Preprocessing, ReferenceSet, SystemOutputs
 
 READING = Preprocessing()
 (EXACT,) = select_metrics(["exact-match"], READING)
 REFERENCES = ["a b"] * 40
-KEPT = Path(__file__).parents[3] / "docs/results"
+KEPT = Path(__file__).parents[2] / "research/results"
+
+pytestmark = pytest.mark.slow
 
 
-def scored(right: int, lines: int = 40, **keys: object) -> SplitResult:
+def scored(right: int, lines: int = 40, **keys: object) -> ScoredTest:
     """The result of a test set of `lines` lines, of which the first `right` are translated exactly."""
     outputs = SystemOutputs.from_lines(["a b"] * right + ["a c"] * (lines - right))
     answers = ReferenceSet.from_lines([REFERENCES[:lines]])
     statistics = EXACT.statistics(outputs, answers)
-    return SplitResult(
-        reading=READING,
-        scores={"exact-match": EXACT.report(statistics, EXACT.signature(outputs, answers))},
-        lengths=[2] * lines,
-        statistics={"exact-match": format_statistics(statistics)},
-        **keys,
-    )
+    scores = {"exact-match": EXACT.report(statistics, EXACT.signature(outputs, answers))}
+    return ScoredTest(SplitResult(reading=READING, scores=scores, **keys), {"exact-match": statistics}, [2] * lines)
 
 
-def run(system: str, seed: int, epochs: int = 0, **tests: SplitResult) -> Result:
-    return Result(
+def run(system: str, seed: int, epochs: int = 0, seconds: float = 600, **tests: ScoredTest) -> ScoredRun:
+    result = Result(
         place=RunKey(table="paper", group="group", system=system, scale="small", seed=seed),
         training=TrainingSpec(recipe=system, data="data", settings={}),
         commit="0123456789abcdef",
         machine="a machine",
         date="2026-01-01",
-        seconds=600,
+        seconds=seconds,
         parameters=1000,
-        weights_sha256=f"{system}{seed}",
+        weights_sha256="",
         curve=[DevPoint(epoch=epoch, perplexity=9, bleu=1) for epoch in range(1, epochs + 1)],
-        tests=tests,
+        tests={name: test.result for name, test in tests.items()},
     )
+    return ScoredRun.of(result, tests)
 
 
 def paper(*tests: str, shuffled: tuple[str, ...] = ()) -> PaperTables:
@@ -70,10 +70,10 @@ def paper(*tests: str, shuffled: tuple[str, ...] = ()) -> PaperTables:
     return PaperTables.model_validate({"about": "A paper", "groups": {"group": group}})
 
 
-def page(table: PaperTables, results: list[Result]) -> str:
+def page(table: PaperTables, results: list[ScoredRun]) -> str:
     tables = build_results_tables(table, results, "small")
     awareness = build_awareness_tables(table, results, "small")
-    return Page(table, "small", results, tables, awareness, "interlinear reproduce paper", 3.0).markdown()
+    return Page(table, "small", results, tables, awareness, "python -m research reproduce paper", 3.0).markdown()
 
 
 def test_all_test_sets_together_are_compared_over_all_sentences_and_seeds():
@@ -108,8 +108,8 @@ def test_the_gain_of_each_seed_is_that_over_the_same_seed_of_the_baseline():
 
 
 def test_trainings_on_machines_of_other_speeds_are_not_averaged():
-    fast, slow = run("base", 1, test=scored(20)), run("base", 2, test=scored(20))
-    text = page(paper("test"), [fast.model_copy(update={"seconds": 156}), slow.model_copy(update={"seconds": 2970})])
+    runs = [run("base", 1, seconds=156, test=scored(20)), run("base", 2, seconds=2970, test=scored(20))]
+    text = page(paper("test"), runs)
     assert "| 3 - 50 |" in text
 
 
@@ -137,14 +137,14 @@ def test_a_system_with_fewer_seeds_or_test_sets_is_named():
 def test_awareness_is_the_gain_of_the_right_images_over_all_seeds():
     def shuffled(right: int) -> ShuffledImages:
         wrong = scored(right)
-        score = wrong.scores["exact-match"].score
+        score = wrong.result.scores["exact-match"].score
         return ShuffledImages(
             seed=1,
             lines=40,
             scores={"exact-match": score},
             awareness={"exact-match": 75 - score},
             p_values={},
-            statistics=wrong.statistics,
+            statistics={"exact-match": format_statistics(wrong.statistics["exact-match"])},
         )
 
     results = [
@@ -182,28 +182,20 @@ def test_the_page_says_how_many_epochs_each_system_was_trained():
     assert rows == {"| base": "7 - 9", "| better": "6"}
 
 
-@pytest.mark.parametrize("name", paper_names())
-def test_results_that_were_stored_before_are_read(name: str):
-    for result in read_results(KEPT, name):
-        for test in result.tests.values():
-            assert test.joined_from is None or test.joined_from in result.tests
-            for metric, score in test.scores.items():
-                (scorer,) = select_metrics([metric], test.reading)
-                total = test.of(metric).sum(0, keepdims=True)
-                assert np.isclose(scorer.values(total)[0], score.score)
-
-
 def test_the_gates_of_a_group_are_those_of_one_system_that_it_trains():
     """Minimum risk's table has the first stage beside the second: both have gates, and they are not averaged."""
     group = load_paper("word-attention").groups["minimum-risk"]
-    runs = runs_by_system("minimum-risk", group, read_results(KEPT, "word-attention"), "small")
-    assert [run.place.system for own in runs.values() for run in own if isinstance(run, Result) and run.gates] == [
+    kept = [ScoredRun.of(result, {}) for result in read_results(KEPT, "word-attention")]
+    runs = runs_by_system("minimum-risk", group, kept, "small")
+    assert [run.place.system for own in runs.values() for run in own if run.result and run.result.gates] == [
         *group.systems
     ]
-    assert [run.place.system for run in gated_runs(group, runs)] == ["contextual_gates-mrt"]
+    assert [result.place.system for result in gated_results(group, runs)] == ["contextual_gates-mrt"]
 
 
 def test_seeds_whose_weights_are_not_known_are_no_copies_of_one_another(tmp_path):
     for seed in (1, 2):
-        write_result(tmp_path, run("base", seed).model_copy(update={"weights_sha256": ""}))
+        one = run("base", seed).result
+        assert one
+        write_record(result_file(tmp_path, one.place), one)
     assert [result.place.seed for result in read_results(tmp_path, "paper")] == [1, 2]

@@ -5,14 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from interlinear.cli import run as interlinear
+from research.__main__ import run as research
+from research.papers import load_paper
+from research.records import SystemKey, TrainingSpec, write_record
+from research.tunings import SystemTuning, tuning_file
 from seq2seq.errors import DataError
 from tests.training.toy import SETTINGS, write_corpus
-from training.reproduce.papers import load_paper
-from training.reproduce.results import SystemKey, TrainingSpec
-from training.reproduce.tunings import SystemTuning, tuning_file, write_tuning
 from training.tuning.record import EpochResult, TrialRecord, TuningRecord
 from training.tuning.space import Range
+
+pytestmark = pytest.mark.slow
 
 TABLE = """\
 about: "A paper whose systems are tuned"
@@ -69,12 +71,12 @@ def keep_tuning(paper: Path, system: str, dropout: float, second_is_better: bool
     )  # fmt: skip
     place = SystemKey(table="paper", group="toy", system=system, scale="small")
     tuning = SystemTuning(place=place, training=group.training(system, "small"), budget=group.tuning, record=record)
-    write_tuning(paper.parent / "out", tuning)
+    write_record(tuning_file(paper.parent / "out", place), tuning)
 
 
 def test_systems_without_a_tuning_are_tuned_by_the_group_s_budget(paper: Path, capsys: pytest.CaptureFixture[str]):
     keep_tuning(paper, "rnnsearch", 0.05, second_is_better=True)
-    assert interlinear([*command(paper), "--dry-run"]) == 0
+    assert research([*command(paper), "--dry-run"]) == 0
     captured = capsys.readouterr()
     tune, baseline, other = captured.out.splitlines()
     assert tune.startswith("interlinear tune word_attention --data ")
@@ -87,15 +89,15 @@ def test_systems_without_a_tuning_are_tuned_by_the_group_s_budget(paper: Path, c
 
 
 def test_trials_share_gpus_where_the_user_says_so(paper: Path, capsys: pytest.CaptureFixture[str]):
-    assert interlinear([*command(paper), "--dry-run", "--gpu", "--per-gpu", "8"]) == 0
+    assert research([*command(paper), "--dry-run", "--gpu", "--per-gpu", "8"]) == 0
     tune = capsys.readouterr().out.splitlines()[0]
     assert tune.startswith("interlinear tune rnnsearch ") and " --gpu" in tune and " --per-gpu 8" in tune
-    assert interlinear([*command(paper), "--dry-run", "--per-gpu", "8"]) == 2
+    assert research([*command(paper), "--dry-run", "--per-gpu", "8"]) == 2
     assert "--per-gpu: it has no effect without --gpu" in capsys.readouterr().err
 
 
 def test_trials_run_on_a_cluster_and_trainings_without_ray(paper: Path, capsys: pytest.CaptureFixture[str]):
-    assert interlinear([*command(paper), "--dry-run", "--address", "127.0.0.1:6379", "--at-once", "8"]) == 0
+    assert research([*command(paper), "--dry-run", "--address", "127.0.0.1:6379", "--at-once", "8"]) == 0
     lines = capsys.readouterr().out.splitlines()
     tune, train = lines[0], lines[-1]
     assert "--address 127.0.0.1:6379" in tune and "--at-once 8" in tune
@@ -105,7 +107,7 @@ def test_trials_run_on_a_cluster_and_trainings_without_ray(paper: Path, capsys: 
 def test_runs_have_the_chosen_values_and_the_page_says_which(paper: Path, capsys: pytest.CaptureFixture[str]):
     keep_tuning(paper, "rnnsearch", 0.05, second_is_better=True)
     keep_tuning(paper, "word_attention", 0.2, second_is_better=False)
-    assert interlinear([*command(paper), "--only", "rnnsearch"]) == 0
+    assert research([*command(paper), "--only", "rnnsearch"]) == 0
     out = paper.parent / "out"
     run = json.loads((out / "runs/paper.toy.rnnsearch.small.1.json").read_text())
     settings = run["training"]["settings"]
@@ -119,7 +121,7 @@ def test_runs_have_the_chosen_values_and_the_page_says_which(paper: Path, capsys
 
     (out / "tunings/paper.toy.rnnsearch.small.json").unlink()
     capsys.readouterr()
-    assert interlinear(command(paper)) == 1, "before anything is tuned"
+    assert research(command(paper)) == 1, "before anything is tuned"
     assert "paper.toy.rnnsearch.small.1.json: the run was trained otherwise" in capsys.readouterr().err
 
 
@@ -131,7 +133,7 @@ def test_a_system_that_the_recipe_suits_best_takes_the_runs_of_the_group_that_is
     paper.write_text(f"{head}  plain:\n{plain}  toy:\n{tuned}")
     keep_tuning(paper, "rnnsearch", 0.05, second_is_better=False)
     keep_tuning(paper, "word_attention", 0.2, second_is_better=False)
-    assert interlinear([*command(paper), "--only", "toy"]) == 0
+    assert research([*command(paper), "--only", "toy"]) == 0
     out = paper.parent / "out"
     assert sorted(path.name for path in (out / "runs").iterdir()) == [
         "paper.plain.rnnsearch.small.1.json", "paper.plain.word_attention.small.1.json"
@@ -143,7 +145,7 @@ def test_a_system_that_the_recipe_suits_best_takes_the_runs_of_the_group_that_is
 
     keep_tuning(paper, "word_attention", 0.2, second_is_better=True)
     capsys.readouterr()
-    assert interlinear([*command(paper), "--only", "toy", "--dry-run"]) == 0
+    assert research([*command(paper), "--only", "toy", "--dry-run"]) == 0
     (to_train,) = capsys.readouterr().out.splitlines()
     assert "--run paper.toy.word_attention.small.1" in to_train and "--set model.dropout=0.2" in to_train
 
@@ -151,7 +153,7 @@ def test_a_system_that_the_recipe_suits_best_takes_the_runs_of_the_group_that_is
 def test_a_tuning_by_another_budget_is_refused(paper: Path, capsys: pytest.CaptureFixture[str]):
     keep_tuning(paper, "rnnsearch", 0.05, second_is_better=True)
     paper.write_text(paper.read_text().replace("trials: 2", "trials: 8"))
-    assert interlinear(command(paper)) == 1
+    assert research(command(paper)) == 1
     said = capsys.readouterr().err
     place = SystemKey(table="paper", group="toy", system="rnnsearch", scale="small")
     assert str(tuning_file(paper.parent / "out", place)) in said
@@ -166,10 +168,9 @@ def test_a_group_whose_systems_start_from_others_is_not_tuned(paper: Path):
         load_paper(str(paper))
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_group_is_tuned_and_trained_by_one_command(paper: Path):
-    assert interlinear(command(paper)) == 0
+    assert research(command(paper)) == 0
     out = paper.parent / "out"
     for system in ("rnnsearch", "word_attention"):
         tuning = SystemTuning.model_validate_json((out / f"tunings/paper.toy.{system}.small.json").read_bytes())
@@ -179,5 +180,5 @@ def test_a_group_is_tuned_and_trained_by_one_command(paper: Path):
         base = load_paper(str(paper)).groups["toy"].training(system, "small")
         assert TrainingSpec.model_validate(run["training"]).settings == base.settings | tuning.run_settings
     before = {path: path.read_bytes() for path in out.glob("*/*.json")}
-    assert interlinear(command(paper)) == 0
+    assert research(command(paper)) == 0
     assert all(path.read_bytes() == text for path, text in before.items() if path.parent.name != "paper")

@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from interlinear.reproduction.summary_page import update_page
-from training.reproduce.results_table import PublishedRow, ResultsTable, TableRow
+from research.comparisons import PublishedRow, ResultsTable, TableRow
+from research.pages import update_summary
+
+pytestmark = pytest.mark.slow
 
 
 def row(system: str, ours: float, **values: object) -> TableRow:
@@ -43,7 +45,7 @@ of another paper
 def test_a_table_is_written_between_its_comments_and_nothing_else_changes(tmp_path: Path) -> None:
     page = tmp_path / "results.md"
     page.write_text(PAGE)
-    update_page(page, "paper", [TABLE])
+    update_summary(page, "paper", [TABLE])
     written = page.read_text()
     table = """| system | ours | gain | p | the paper | its gain |
 |---|---|---|---|---|---|
@@ -53,19 +55,15 @@ def test_a_table_is_written_between_its_comments_and_nothing_else_changes(tmp_pa
 | *another system* | | | | 39.50 | |
 """
     assert written == PAGE.replace("an old table\n", table)
-    update_page(page, "paper", [TABLE])
+    update_summary(page, "paper", [TABLE])
     assert page.read_text() == written
 
 
-def test_a_table_without_runs_stays_and_a_folder_needs_no_page(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_table_without_runs_stays(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A long training does not end for it."""
     page = tmp_path / "results.md"
     page.write_text(PAGE.replace("paper de-en test bleu", "paper de-en test chrf"))
     before = page.read_text()
-    update_page(page, "paper", [TABLE])
+    update_summary(page, "paper", [TABLE])
     assert "no run of paper has the table 'de-en test chrf': it stays as it is" in capsys.readouterr().err
     assert page.read_text() == before
-    update_page(tmp_path / "nothing.md", "paper", [TABLE])
-    assert not (tmp_path / "nothing.md").exists()

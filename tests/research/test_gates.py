@@ -1,14 +1,19 @@
-"""Contextual gates of a model by word class, and its outputs with the gate fixed."""
+"""Contextual gates of a model by word class, its outputs with the gate fixed, and the figure of both."""
 
+import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
 
 from interlinear.decoding.model_loading import load_generation
-from interlinear.reproduction.gate_analysis import analyse_gates, fixed_gates, has_gates
+from research.figures import gate_figure
+from research.gates import analyse_gates, fixed_gates, has_gates, word_classes
 from seq2seq.generate import SequenceGenerator
 
+pytestmark = pytest.mark.slow
+
 PAIRS = [("ein hund läuft .", "a dog runs ."), ("die katze schläft .", "the cat sleeps in the garden .")]
+FIXED = {0.0: 1.5, 0.5: 38.0, 1.0: 12.0}
 
 
 @pytest.fixture
@@ -56,3 +61,38 @@ def test_an_analysis_has_every_reference_word_in_one_class(gated: SequenceGenera
 
 def test_a_model_without_gates_has_nothing_to_analyse(toy: Path) -> None:
     assert not has_gates(load_generation(str(toy), None, "cpu"))
+
+
+def test_words_of_an_english_sentence_have_their_classes() -> None:
+    words = "Two young men are quickly painting the house of Mary and it was not hers .".split()
+    assert word_classes(words, "en") == [
+        "number", "adjective", "noun", "auxiliary", "adverb", "verb", "determiner", "noun", "preposition", "name",
+        "conjunction", "pronoun", "auxiliary", "adverb", "pronoun", "punctuation",
+    ]  # fmt: skip
+
+
+def test_words_of_a_german_sentence_have_their_classes() -> None:
+    words = "Zwei junge Männer haben das Haus von Maria schnell gestrichen und sie schlafen nicht .".split()
+    assert word_classes(words, "de") == [
+        "number", "adjective", "noun", "auxiliary", "determiner", "noun", "preposition", "name", "adjective", "verb",
+        "conjunction", "pronoun", "verb", "adverb", "punctuation",
+    ]  # fmt: skip
+
+
+def texts(path: Path) -> list[str]:
+    return [element.text or "" for element in ET.parse(path).iter("{http://www.w3.org/2000/svg}text")]
+
+
+def test_classes_are_ordered_by_the_share_of_the_word_context(tmp_path: Path) -> None:
+    path = gate_figure({"noun": 0.75, "verb": 0.4}, [[0.5, 0.45]], FIXED, 39.0, tmp_path / "gates.svg")
+    words = texts(path)
+    assert words.index("verb") < words.index("noun")
+    assert "0.60" in words and "0.25" in words  # 1 - o
+    assert "dev BLEU, gate fixed" in words and "the same over the dev set, by epoch" in words
+
+
+def test_parts_without_values_are_left_out(tmp_path: Path) -> None:
+    """A language without word classes, and runs without the curve."""
+    words = texts(gate_figure({}, [[]], FIXED, 39.0, tmp_path / "gates.svg"))
+    assert "dev BLEU, gate fixed" in words
+    assert not any("word class" in word or "epoch" in word for word in words)
