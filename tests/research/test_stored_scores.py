@@ -177,6 +177,15 @@ def test_a_table_that_contradicts_itself_is_an_error(tmp_path: Path, keys: dict[
 
 
 @pytest.mark.slow
+def test_a_data_set_s_yaml_is_not_a_table(kept: Path, capsys: pytest.CaptureFixture[str]):
+    assert run(["reproduce", str(kept / "data.yaml")]) == 1
+    said = capsys.readouterr().err
+    assert (
+        "data.yaml: describes no paper's tables: " in said and "validation error" not in said and said.count("\n") == 1
+    )
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("name", paper_names())
 def test_all_kept_outputs_are_there(name: str):
     stored = read_outputs(RESULTS, name)
