@@ -52,7 +52,7 @@ def test_a_page_is_made_of_kept_runs_and_its_figures_are_drawn(kept: Path, capsy
 @pytest.mark.slow
 def test_all_figures_are_drawn_from_a_page(kept: Path, capsys: pytest.CaptureFixture[str]):
     assert run(["figures", str(kept / "paper.yaml"), "--output", str(kept)]) == 1
-    assert "write the page first" in capsys.readouterr().err
+    assert "rite the page first" in capsys.readouterr().err
     write_paper(kept, "ter,bleu")
     assert reproduce(kept) == 0
     assert run(["figures", str(kept / "paper.yaml"), "--output", str(kept), "--to", str(kept / "drawn")]) == 0
@@ -148,7 +148,7 @@ def test_outputs_of_another_toolkit_and_published_figures_stand_beside_ours(
     assert reproduce(kept) == 0
     assert "No outputs are stored of theirs." in (kept / "paper/table.md").read_text()
     assert add(ONE, "paper.toys.one.1.test") == 2
-    assert "name it like paper.toys.theirs.1.test.gz" in capsys.readouterr().err
+    assert "ame it like paper.toys.theirs.1.test.gz" in capsys.readouterr().err
     assert add(ONE) == 0 and reproduce(kept) == 0
     page = (kept / "paper/table.md").read_text()
     one, other, theirs = read_tables(kept / "paper")[1].rows
