@@ -22,7 +22,6 @@ from interlinear.commands.features import features
 from interlinear.commands.info import info
 from interlinear.commands.models import models, promote
 from interlinear.commands.prepare import prepare
-from interlinear.commands.reproduce import reproduce
 from interlinear.commands.round_trip import round_trip
 from interlinear.commands.serve import serve
 from interlinear.commands.shortlist import shortlist
@@ -73,7 +72,6 @@ app.command(rich_help_panel=JUDGE)(evaluate)
 app.command(rich_help_panel=JUDGE)(compare)
 app.command(rich_help_panel=JUDGE)(info)
 app.add_typer(figure.app, name="figure", rich_help_panel=JUDGE)
-app.command(rich_help_panel=JUDGE)(reproduce)
 app.command(rich_help_panel=KEEP)(models)
 app.command(rich_help_panel=KEEP)(promote)
 app.command(rich_help_panel=USE)(translate)

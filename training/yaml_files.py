@@ -15,7 +15,7 @@ from seq2seq.errors import InterlinearError
 PACKAGE = Path(__file__).parent
 
 
-def resource_folder(folder: Literal["recipes", "corpora", "tables"]) -> Path:
+def resource_folder(folder: Literal["recipes", "corpora"]) -> Path:
     """The folder with that name: inside this package in an installed wheel, beside the packages in a checkout."""
     installed = PACKAGE / folder
     return installed if installed.is_dir() else PACKAGE.parent / folder

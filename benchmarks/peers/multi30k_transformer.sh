@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A small Transformer of OpenNMT-py on Multi30k in our recipe's own subwords, beside which `interlinear reproduce
+# A small Transformer of OpenNMT-py on Multi30k in our recipe's own subwords, beside which `python -m research reproduce
 # multi30k` shows our systems: trains it, and writes its outputs of both test sets.
 #
 #     INTERLINEAR_DATA=CORPORA benchmarks/peers/multi30k_transformer.sh PEERS en-de SEED STEPS OUTPUTS

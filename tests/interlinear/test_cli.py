@@ -36,7 +36,7 @@ def test_help_is_fast():
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert not HEAVY & {name.partition(".")[0] for name in done.stderr.split()}
     for verb in ("demo", "prepare", "train", "distill", "round-trip", "evaluate", "compare", "info", "figure",
-                 "reproduce", "models", "promote", "translate", "align", "shortlist", "serve", "keys"):  # fmt: skip
+                 "models", "promote", "translate", "align", "shortlist", "serve", "keys"):  # fmt: skip
         assert verb in done.stdout
 
 

@@ -1,1 +1,0 @@
-"""The work of `interlinear reproduce`: trains and scores the runs of a paper's tables, and writes the pages."""
