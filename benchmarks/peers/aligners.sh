@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes an environment in FOLDER with the word aligners that benchmarks/alignment.py compares with ours, from PyPI.
+# Makes an environment in FOLDER with the word aligners that research/quality/alignment.py compares with ours, from PyPI.
 #
 #     benchmarks/peers/aligners.sh FOLDER
 #

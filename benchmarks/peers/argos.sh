@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs Argos Translate's translation of HTML, for benchmarks/markup.py:    benchmarks/peers/argos.sh FOLDER
+# Installs Argos Translate's translation of HTML, for research/quality/markup.py:    benchmarks/peers/argos.sh FOLDER
 # It is run without models: the benchmark translates.
 set -euo pipefail
 

@@ -19,7 +19,7 @@ Weights = Sequence[Sequence[float]]
 
 @dataclass(frozen=True)
 class DoubtThresholds:
-    """When a word is doubtful; chosen on dev sets by `benchmarks/search/doubts.py` (research/results/).
+    """When a word is doubtful; chosen on dev sets by `research/quality/doubts.py` (research/results/).
 
     probability: a target word is improbable below it.
     attended: a source word whose weights sum to less, over all target words, is not translated.

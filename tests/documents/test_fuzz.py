@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.markup import TagReader, expected_tags, fragments, moved
 from documents import AlignedText, parse_html
 from documents.inline import InlineTag
 from documents.placement import place_tags
+from research.quality.markup import TagReader, expected_tags, fragments, moved
 from tests.parameters import slow_but
 
 ORDERS = {

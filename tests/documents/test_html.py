@@ -2,8 +2,8 @@
 
 import pytest
 
-from benchmarks.markup import TagReader, expected_tags
 from documents import AlignedText, parse_html
+from research.quality.markup import TagReader, expected_tags
 from seq2seq.errors import DataError
 from tests.documents.translations import backwards, by_word, rendered, same
 from tests.parameters import slow_but

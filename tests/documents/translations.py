@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from benchmarks.markup import moved
 from documents import AlignedText, Document
+from research.quality.markup import moved
 from seq2seq.text.segmentation import word_spans
 
 

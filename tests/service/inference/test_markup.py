@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 import seq2seq
-from benchmarks.markup import TagReader, expected_tags, fragments
 from documents import AlignedText, parse_html
+from research.quality.markup import TagReader, expected_tags, fragments
 from seq2seq.generation_request import Request
 from seq2seq.search import SearchOptions
 from service.app import create_app

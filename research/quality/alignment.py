@@ -1,6 +1,6 @@
 """How well do our aligner and our models align words, beside the aligners that people use, on the same pairs?
 
-    python -m benchmarks.alignment [--peers FOLDER] [--model NAME BUNDLE [REVERSE] ...] [--set NAME ...]
+    python -m research.quality.alignment [--peers FOLDER] [--model NAME BUNDLE [REVERSE] ...] [--set NAME ...]
         [--data NAME ...] [--rounds 3] [--pairs N] [--save]
 
 FOLDER is made by benchmarks/peers/aligners.sh. A model aligns the gold sets of its languages by forced decoding, in

@@ -1,4 +1,4 @@
-"""`benchmarks.alignment` and `benchmarks.projection`: scores of links, fast_align's one direction, and exact tags."""
+"""`research.quality.alignment` and `research.quality.projection`: scores of links, fast_align's one direction, and exact tags."""
 
 import math
 from pathlib import Path
@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from benchmarks import projection
-from benchmarks.alignment import ForcedDecoding, GoldSet, HmmAligner, TrainingText, measure
 from benchmarks.peers.align_words import most_probable_links
-from benchmarks.projection import Score, by_min_max, by_project, nested, parse
 from interlinear import cli
+from research.quality.alignment import ForcedDecoding, GoldSet, HmmAligner, TrainingText, measure
+from research.quality.projection import Score, by_min_max, by_project, nested, parse
 from seq2seq.alignment import TagSpan, symmetrize
 from seq2seq.alignment.hmm import align_corpus
 from tests.interlinear.conftest import write_toy

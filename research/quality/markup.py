@@ -1,6 +1,6 @@
 """Do documents keep their tags, whatever order the words are translated in, and what does it cost?
 
-    python -m benchmarks.markup [--data FOLDER] [--fragments N] [--peers FOLDER] [--save]
+    python -m research.quality.markup [--data FOLDER] [--fragments N] [--peers FOLDER] [--save]
 
 Random HTML fragments (well-formed ones, and the same with tags lost, doubled and crossed), and the segments of
 localization-xml in FOLDER. Every text is translated by moving its words, so that the links are known: backwards, and at

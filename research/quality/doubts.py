@@ -1,6 +1,6 @@
 """Trust in a word: do doubts find errors, and does a sentence's score go with its quality?
 
-    python -m benchmarks.search.doubts --demo BUNDLE --multi30k BUNDLE [--data-root FOLDER] [--seed 1] [--thresholds]
+    python -m research.quality.doubts --demo BUNDLE --multi30k BUNDLE [--data-root FOLDER] [--seed 1] [--thresholds]
         [--save]
 
 Errors: a word of a right translation of the demo's world is replaced, dropped or repeated at random, and the demo's
@@ -22,7 +22,7 @@ from scipy.stats import spearmanr
 
 import seq2seq
 from benchmarks.runner import Benchmark, Column, Contestant, Figures, Labels, Options, run
-from benchmarks.search.planted_errors import KINDS, PlantedError, detection, plant, unspoilt
+from research.quality.planted_errors import KINDS, PlantedError, detection, plant, unspoilt
 from seq2seq.alignment import THRESHOLDS, DoubtThresholds, find_doubts, read_gold_alignment
 from seq2seq.alignment.doubts import is_punctuation
 from seq2seq.alignment.pair_batches import split_words

@@ -1,6 +1,6 @@
 """How many inline tags does projection put around exactly the right words?
 
-    python -m benchmarks.projection --data FOLDER [--peers FOLDER] [--further LANGUAGE SOURCE TARGET ...] [--save]
+    python -m research.quality.projection --data FOLDER [--peers FOLDER] [--further LANGUAGE SOURCE TARGET ...] [--save]
 
 FOLDER of `--data` has the segments of localization-xml (Hashimoto et al. 2019), `en-de.en.gz` and `en-de.de.gz`, and so
 on. Source and reference are aligned without their tags, the source's tags are projected onto the reference's words, and
@@ -20,8 +20,8 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.alignment import Peer, check_aligners
 from benchmarks.runner import Benchmark, Column, Contestant, Figures, Labels, Options, run
+from research.quality.alignment import Peer, check_aligners
 from seq2seq.alignment import Link, TagSpan, project, symmetrize, tag_edges
 from seq2seq.alignment.hmm import LinkPosteriors, WordAligner
 from seq2seq.alignment.pair_batches import WordPair, normalized_words

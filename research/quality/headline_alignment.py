@@ -1,7 +1,7 @@
 """Does the alignment module find the source tokens of a headline better than the attention does?
 
-    python -m benchmarks.search.headline_alignment [--data demo-headline] [--rounds 3] [--set KEY=VALUE] [--save]
-    python -m benchmarks.search.headline_alignment --data headlines --trained selective_gate=BUNDLE uam=BUNDLE
+    python -m research.quality.headline_alignment [--data demo-headline] [--rounds 3] [--set KEY=VALUE] [--save]
+    python -m research.quality.headline_alignment --data headlines --trained selective_gate=BUNDLE uam=BUNDLE
 
 `selective_gate` and `uam` are trained, with another seed in each round, or are those that `--trained` names, and align
 the test set by forced decoding: by attention, and `uam` also by its read-out. Kiyono et al. 2018, table 3: 6.71 % by
