@@ -1,1 +1,1 @@
-"""How good alignments, tags in their places and doubts are: measured by the runner of `benchmarks`, beside other programs."""
+"""How good alignments, tags in their places and doubts are: measured by the runner of `benchmarks`."""

@@ -1,4 +1,4 @@
-"""`research.quality.alignment` and `research.quality.projection`: scores of links, fast_align's one direction, and exact tags."""
+"""`research.quality`, alignment and projection: scores of links, fast_align's one direction, and exact tags."""
 
 import math
 from pathlib import Path
