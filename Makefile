@@ -11,10 +11,10 @@ PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt
 
-# Three processes keep two cores busy, since tests wait for browsers and for what they have started; they take 5 GiB. The
-# slow tests wait for less, and need more.
-PYTEST := -m pytest --dist worksteal --numprocesses
-QUICK := $(PYTEST) 3
+# Three processes keep two cores busy, since tests wait for browsers and for what they have started; they take 5 GiB. Slow
+# tests wait for less and need more, and those of one file share what takes long to start.
+QUICK := -m pytest --numprocesses 3 --dist worksteal
+SLOW := -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: help demo test check coverage test-ci test-all cluster-test stack-up stack-test stack-down clean
 
@@ -42,10 +42,10 @@ check: .venv/.dev  ## ruff, mypy, import-linter
 	@echo "ruff, ruff format, mypy, import-linter: no findings"
 
 test-ci: .venv/.dev  ## the slow tests that CI runs after these: faults of the service, Ray Serve, the wheel (3 minutes)
-	@$(BIN)/python $(PYTEST) 2 -m ci
+	@$(BIN)/python $(SLOW) -m ci
 
 test-all: check  ## every test, the slow ones too: every recipe, full trainings, soak, kills, benchmarks (90 minutes)
-	@$(BIN)/python $(PYTEST) 2 -m "not gpu and not cluster" --timeout 3600
+	@$(BIN)/python $(SLOW) -m "not gpu and not cluster" --timeout 3600
 
 cluster-test: .venv/.dev  ## failures of workers, nodes, heads and networks, on hosts in network namespaces (as root)
 	@$(BIN)/python -m pytest -m cluster --timeout 3600

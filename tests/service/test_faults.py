@@ -27,7 +27,7 @@ from tests.service.engine.test_engine import LONG, quiet, value
 from tests.service.engine.test_processes import BOTH, engines_up
 from tests.service.test_serve import address, process
 
-pytestmark = [pytest.mark.slow, pytest.mark.ci, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 TEXTS = [german for german, _ in sentences()]
 CALLERS = 4
@@ -153,6 +153,7 @@ def running(made: Registered, tmp_path_factory) -> Iterator[Running]:
             subprocess.run(["umount", cache], check=True)
 
 
+@pytest.mark.ci
 def test_a_killed_engine_loses_only_its_running_texts(running):
     with loaded(running.url) as load:
         for _ in range(2):
@@ -167,6 +168,7 @@ def test_a_killed_engine_loses_only_its_running_texts(running):
     assert value(running.url, "interlinear_engine_restarts_total") == 2
 
 
+@pytest.mark.ci
 def test_a_full_disk_keeps_the_old_version(running):
     if not running.cache.is_mount():
         pytest.skip("a small file system for the cache can be mounted by root only")
@@ -265,6 +267,7 @@ def test_memory_does_not_grow(running):
     assert median(memory[-quarter:]) < 1.02 * median(memory[half : half + quarter])
 
 
+@pytest.mark.ci
 def test_sigterm_under_load_answers_accepted_requests(running):
     engines = running.engines()
     long = [LONG | {"max_length": 40 + i} for i in range(3)]
