@@ -66,8 +66,7 @@ def test_ci_runs_faults_replicas_and_the_wheel_after_the_two_commands():
 
 def marked(module: ModuleType) -> list[str]:
     """The file's slow tests that CI runs."""
-    tests = {name: test for name, test in vars(module).items() if name.startswith("test_")}
-    marks = {
-        name: (*getattr(module, "pytestmark", ()), *getattr(test, "pytestmark", ())) for name, test in tests.items()
-    }
+    of_file = getattr(module, "pytestmark", [])
+    tests = ((name, test) for name, test in vars(module).items() if name.startswith("test_"))
+    marks = {name: [*of_file, *getattr(test, "pytestmark", [])] for name, test in tests}
     return [name for name, own in marks.items() if {"ci", "slow"} <= {mark.name for mark in own}]
