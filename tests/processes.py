@@ -4,7 +4,6 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
@@ -48,26 +47,43 @@ def in_ranks(
 ) -> list[Answer]:
     """Call a function in every rank of a gloo group, with the rank as its first argument; returns the ranks' answers.
 
-    Raises what a rank raises.
+    A rank's process ends with its call, as those do that others lose. Raises what a rank raises, and `queue.Empty` if
+    one has no answer in time.
     """
-    with tempfile.TemporaryDirectory() as folder, ProcessPoolExecutor(world_size, PROCESSES) as pool:
+    with tempfile.TemporaryDirectory() as folder:
+        answers: multiprocessing.Queue[tuple[int, Answer | BaseException]] = PROCESSES.Queue()
         group = (world_size, f"file://{folder}/meeting", dict(os.environ))
-        calls = [pool.submit(_call, rank, group, function, arguments, keywords) for rank in range(world_size)]
-        return [call.result() for call in calls]
+        ranks = [
+            PROCESSES.Process(target=_answer, args=(answers, rank, group, function, arguments, keywords))
+            for rank in range(world_size)
+        ]
+        try:
+            for rank in ranks:
+                rank.start()
+            found = dict(answers.get(timeout=100) for _ in ranks)
+        finally:
+            for rank in ranks:
+                rank.join(0 if sys.exc_info()[0] else 30)
+                rank.kill()
+    for answer in found.values():
+        if isinstance(answer, BaseException):
+            raise answer
+    return [found[rank] for rank in range(world_size)]  # type: ignore[misc]
 
 
-def _call(
+def _answer(
+    answers: "multiprocessing.Queue[tuple[int, Answer | BaseException]]",
     rank: int,
     group: tuple[int, str, Mapping[str, str]],
     function: Callable[..., Answer],
     arguments: tuple[object, ...],
     keywords: Mapping[str, object],
-) -> Answer:
+) -> None:
     world_size, meeting, environment = group
     os.environ.update(environment)
     torch.set_num_threads(1)
     torch.distributed.init_process_group("gloo", meeting, world_size=world_size, rank=rank)
     try:
-        return function(rank, *arguments, **keywords)
-    finally:
-        torch.distributed.destroy_process_group()
+        answers.put((rank, function(rank, *arguments, **keywords)))
+    except Exception as error:
+        answers.put((rank, error))
