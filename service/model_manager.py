@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import math
 import threading
 import time
 from collections.abc import Sequence
@@ -73,7 +74,14 @@ def open_cache(settings: Settings, metrics: Metrics) -> ModelCache:
         metrics.evicted.inc()
 
     cache = ModelCache(settings.cache, settings.cache_bytes, evicted)
-    metrics.cache.set_function(cache.size)
+
+    def size() -> float:
+        try:
+            return cache.size()
+        except OSError:  # of one value that cannot be read, the others must not be withheld
+            return math.nan
+
+    metrics.cache.set_function(size)
     return cache
 
 

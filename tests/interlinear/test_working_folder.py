@@ -46,6 +46,7 @@ def test_a_training_on_ray_and_the_paths_that_are_relative_to_the_folder(hiding:
     assert (hiding / "runs/toy/bundle/model.json").is_file() and (hiding / "mine.db").is_file()
 
 
+@pytest.mark.slow
 def test_a_service_with_search_processes_translates_a_document(hiding: Path, toy: Path):
     child = subprocess.Popen(
         [COMMAND, "serve", "--port", "0", "--model", f"mt={toy}", "--device", "cpu,cpu"],

@@ -7,6 +7,7 @@ import sys
 import textwrap
 from pathlib import Path
 
+import pytest
 from packaging.utils import canonicalize_name
 
 from seq2seq.installation import DISTRIBUTION
@@ -42,6 +43,7 @@ def brought_by(*extras: str) -> set[str]:
     return {line.split()[-1] for line in printed[:-1]}
 
 
+@pytest.mark.slow
 def test_a_service_reads_the_registry_with_its_extra_alone(registered, tmp_path):
     brought = brought_by("serve")
     assert {"mlflow-skinny", "sqlalchemy", "fastapi"} <= brought

@@ -72,6 +72,7 @@ def test_sigterm_finishes_accepted_requests_and_ends_with_0(bundles, tmp_path):
             urllib.request.urlopen(f"{url}/health/live")
 
 
+@pytest.mark.slow
 def test_sigterm_during_long_preparation_ends_within_the_grace_period_and_answers_all(bundles, tmp_path):
     """The texts need detection, splitting and encoding for much longer than the grace period."""
     models = ["--model", f"mt={bundles.de_en}", "--model", f"back={bundles.en_de}"]

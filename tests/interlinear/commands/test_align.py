@@ -378,6 +378,7 @@ def test_a_model_is_adapted_to_the_pairs(toy, back_toy, tmp_path, run):
     assert seq2seq.load(kept).card.data["adapted"] == {"pairs": 60, "seed": 1}
 
 
+@pytest.mark.slow
 def test_adapting_is_deterministic_by_seed(tmp_path, capsys):
     toy = write_toy(tmp_path / "toy", seed=1, dropout=0.2)
     files = write_pairs(tmp_path, word_for_word(12)[0])

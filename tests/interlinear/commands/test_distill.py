@@ -173,6 +173,7 @@ def test_text_beside_a_shipped_description_is_found_from_the_new_folder(tmp_path
     assert rows == [(source, "an output") for source, _ in originals] + originals
 
 
+@pytest.mark.slow
 def test_a_killed_command_continues_where_it_stopped(teacher, corpus, tmp_path, run):
     whole = Path(run("distill", teacher, "--data", corpus, "--output", tmp_path / "whole").strip())
     words = ["distill", teacher, "--data", corpus, "--output", tmp_path / "cut"]

@@ -256,6 +256,7 @@ def test_learning_curves_come_from_mlflow_grouped_by_recipe_over_seeds(store, tm
     assert "it has no mlflow.json" in refused(capsys, 2, "curves", str(tmp_path))
 
 
+@pytest.mark.slow
 def test_a_repeated_epoch_counts_once(store, tmp_path):
     from registry.curves import read_run_curves
 

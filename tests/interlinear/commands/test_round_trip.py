@@ -159,6 +159,7 @@ def test_another_selection_needs_no_new_translations(models, english, tmp_path, 
     assert all(len(more[side]) > len(contents[side]) for side in SIDES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["source", "mt"])
 def test_a_killed_command_continues_where_it_stopped(models, english, tmp_path, capsys, name: str):
     real = post_edits(tmp_path)

@@ -264,6 +264,7 @@ def test_a_registered_model_gets_a_new_version(toy, tmp_path, monkeypatch, run):
     ]
 
 
+@pytest.mark.slow
 def test_a_model_that_no_run_has_trained_is_not_registered(model, tmp_path, monkeypatch, run):
     monkeypatch.chdir(tmp_path)
     MlflowStore(f"sqlite:///{tmp_path}/mlflow.db", create=True)

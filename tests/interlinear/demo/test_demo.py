@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from interlinear.demo.demo_run import DemoRun, DemoSentence, code_hash, count_crossings, pick_example
+from interlinear.demo.demo_example import DemoSentence, count_crossings, pick_example
+from interlinear.demo.demo_run import DemoRun
+from interlinear.demo.training_record import code_hash
 from seq2seq.errors import ServiceError
 
 

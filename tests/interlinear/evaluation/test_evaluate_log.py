@@ -69,6 +69,7 @@ def test_scores_are_child_runs_and_shown_on_the_model_s_page(store, parallel, ru
     assert len(digests) == 1 and len(later) == 2
 
 
+@pytest.mark.slow
 def test_a_model_without_a_training_run_is_refused_before_searching(store, toy, other_toy, parallel, run):
     source, target = parallel
     files = ["--source", str(source), "--reference", str(target), "--log"]
@@ -88,6 +89,7 @@ def test_a_model_without_a_training_run_is_refused_before_searching(store, toy, 
     assert len(runs(store)) == 1
 
 
+@pytest.mark.slow
 def test_a_deleted_training_run_is_reported(store, parallel, run):
     (trained,) = runs(store)
     store.client.delete_run(trained)

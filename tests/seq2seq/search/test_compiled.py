@@ -30,8 +30,8 @@ from tests.seq2seq.systems import model_of
 
 Value = TypeVar("Value", bound=Mapped)
 
-# Each order of a step, and several sources; the other recipes are slow tests.
-STEPS = ("contextual_gates", "interactive_attention", "multimodal_flat", "uam")
+# A text and gates, a text and an image; the other recipes are slow tests.
+STEPS = ("contextual_gates", "multimodal_flat")
 CAPTURE = "eager"  # the whole step is captured as for a compiler, and its operators run as they are
 
 

@@ -138,7 +138,7 @@ def run(bundles: Bundles, examples: int, steps: int) -> None:
 @pytest.mark.timeout(300)
 def test_every_request_ends_once_and_equals_offline_search(bundles, caplog):
     caplog.set_level(logging.CRITICAL)  # the log contains every loss
-    run(bundles, examples=2, steps=10)
+    run(bundles, examples=1, steps=8)
 
 
 @pytest.mark.slow

@@ -190,6 +190,7 @@ def test_a_process_that_ends_or_hangs_loses_only_its_texts_and_is_restarted(
     until(lambda: quiet(process_service))
 
 
+@pytest.mark.slow
 def test_an_idle_process_that_hangs_is_replaced(process_service):
     until(lambda: engines_up(process_service) == BOTH)
     first = processes()[0]
@@ -225,6 +226,7 @@ def test_the_service_is_not_ready_while_all_processes_are_down(process_service, 
     assert len(processes()) == 2
 
 
+@pytest.mark.slow
 def test_a_start_may_take_longer_than_a_step(bundles):
     events: list[Event] = []
     process = SearchProcess(CONFIG, "text", Timeouts(searching=0.3, loading=SECONDS), events.append)
@@ -236,6 +238,7 @@ def test_a_start_may_take_longer_than_a_step(bundles):
     assert not events
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "wrong", [{"keys": "absent.db"}, {"files_folder": Path("/proc/self")}], ids=["before the engine", "after it"]
 )

@@ -8,6 +8,8 @@ import urllib.request
 import httpx
 import pytest
 
+from tests.parameters import slow_but
+
 GOOD = {"q": "Ein Hund läuft im Park.", "source": "de", "target": "en"}
 STORY = {"text": "A dog is running in the park."}
 ROUTES = {"/translate": GOOD, "/summarize": STORY}
@@ -163,14 +165,14 @@ def test_a_malformed_body_is_refused(client, route, body, headers, cause):
     assert cause in problem["detail"]
 
 
+TEXTS = [
+    "مرحبا بالعالم", "שלום עולם", "👩‍👩‍👧‍👦 🇩🇪 läuft", "Ein\u202eHund", "Z̷͎͝a̴l̶g̵o̶", "\x00\x01\x1b[31m Hund \x7f", "\ufeffEin\u00adHund",
+    "a\tb\nc\r\n\u2028d", "\ufdd0▁<unk></s>", "\U0010ffff\uffff", "𝕰𝖎𝖓 𝕳𝖚𝖓𝖉", "e\u0301" * 40, "<script>alert(1)</script>", "%s %(q)s {q}",
+]  # fmt: skip
+
+
 @pytest.mark.parametrize("route", ROUTES)
-@pytest.mark.parametrize(
-    "text",
-    [
-        "مرحبا بالعالم", "שלום עולם", "👩‍👩‍👧‍👦 🇩🇪 läuft", "Ein\u202eHund", "Z̷͎͝a̴l̶g̵o̶", "\x00\x01\x1b[31m Hund \x7f", "\ufeffEin\u00adHund",
-        "a\tb\nc\r\n\u2028d", "\ufdd0▁<unk></s>", "\U0010ffff\uffff", "𝕰𝖎𝖓 𝕳𝖚𝖓𝖉", "e\u0301" * 40, "<script>alert(1)</script>", "%s %(q)s {q}",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("text", slow_but(TEXTS[::3], TEXTS))
 def test_any_unicode_is_a_text(client, route, text):
     """Right-to-left text, emoji, control characters and internal marker characters are read and explained like any
     text."""

@@ -145,6 +145,7 @@ DOCUMENTS = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(DOCUMENTS, st.integers(2, 9), st.booleans(), st.sampled_from([None, 1]))
 @example(["\\" * 40, '"' * 40, '\\"' * 20, []], 7, True, None)
 @settings(max_examples=300)
@@ -292,7 +293,9 @@ def resident(pid: int) -> int:
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the memory of a process is read from /proc")
-@pytest.mark.parametrize("known", [False, True], ids=["without a key", "with a key"])
+@pytest.mark.parametrize(
+    "known", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["without a key", "with a key"]
+)
 @pytest.mark.parametrize(("media", "attack"), ATTACKS.values(), ids=ATTACKS)
 def test_memory_is_bounded_by_the_length_of_bodies(process, media, attack, known):
     """8 MB crafted for the parser, which may take 400 MB and more if it is not limited."""

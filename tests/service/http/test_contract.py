@@ -26,8 +26,8 @@ def run(address: str, folder: Path, *options: str) -> int:
 
 
 @pytest.mark.timeout(600)
-def test_a_thousand_requests_conform_to_openapi(address, tmp_path):
-    assert run(address, tmp_path, "--max-examples", "3", "--seed", "1") > 1000
+def test_hundreds_of_requests_conform_to_openapi(address, tmp_path):
+    assert run(address, tmp_path, "--max-examples", "1", "--seed", "1") > 300
 
 
 @pytest.mark.slow

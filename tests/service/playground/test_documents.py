@@ -51,6 +51,7 @@ def test_a_document_goes_through(documents):
     expect(page.get_by_role("button", name="Translate")).to_be_visible()
 
 
+@pytest.mark.slow
 def test_a_finished_translation_stays_while_the_page_is_used_for_other_things(documents):
     page = documents
     choose(page, "report.md", REPORT)
@@ -76,6 +77,7 @@ def test_a_finished_translation_stays_while_the_page_is_used_for_other_things(do
     assert "tiger" in downloaded(page)[1]
 
 
+@pytest.mark.slow
 def test_a_document_is_dropped_and_its_glossary_is_used(documents):
     page = documents
     page.locator("#glossary-button").click()
@@ -107,6 +109,7 @@ def test_progress_is_shown_and_a_job_is_cancelled(documents):
     expect(page.get_by_role("button", name="Translate")).to_be_visible()
 
 
+@pytest.mark.slow
 def test_a_document_that_was_cancelled_during_its_upload_says_nothing_about_the_next_one(documents):
     page = documents
     held = []
@@ -124,6 +127,7 @@ def test_a_document_that_was_cancelled_during_its_upload_says_nothing_about_the_
     page.get_by_role("button", name="Cancel").click()
 
 
+@pytest.mark.slow
 def test_a_cancelled_document_is_not_asked_for_again(documents):
     page = documents
     busy = {"status": 503, "headers": {"Retry-After": "1"}, "json": {"detail": "the service is not ready"}}
@@ -142,6 +146,7 @@ def test_a_cancelled_document_is_not_asked_for_again(documents):
     expect(page.locator("#file-problem")).to_be_hidden()
 
 
+@pytest.mark.slow
 def test_what_cannot_be_translated_is_said_in_words(documents):
     page = documents
     choose(page, "tool.exe", "x")
@@ -156,6 +161,7 @@ def test_what_cannot_be_translated_is_said_in_words(documents):
     expect(page.locator("#file-problem")).to_be_hidden()
 
 
+@pytest.mark.slow
 def test_a_file_that_has_changed_since_it_was_chosen_must_be_chosen_again(documents, tmp_path):
     page, file = documents, tmp_path / "report.md"
     file.write_text(REPORT, encoding="utf-8")
@@ -168,6 +174,7 @@ def test_a_file_that_has_changed_since_it_was_chosen_must_be_chosen_again(docume
     expect(page.get_by_role("button", name="Download")).to_be_visible()
 
 
+@pytest.mark.slow
 def test_a_key_is_sent_with_the_document(guarded, opened):
     address, key = guarded
     page = opened(address)

@@ -59,6 +59,7 @@ def test_an_entry_changes_the_translation_and_stays_with_its_languages(page):
     assert page.evaluate("localStorage.getItem('terms')") is None
 
 
+@pytest.mark.slow
 def test_entries_made_before_the_language_is_known_belong_to_it(bundles, opened, serving, tmp_path):
     dutch = changed(bundles.de_en, tmp_path / "nl-en", languages={"source": "nl", "target": "en"})
     with serving(served({"de-en": bundles.de_en, "nl-en": dutch})) as address:
@@ -76,6 +77,7 @@ def test_entries_made_before_the_language_is_known_belong_to_it(bundles, opened,
         assert page.evaluate("Object.keys(JSON.parse(localStorage.getItem('terms')))") == ["de-en"]
 
 
+@pytest.mark.slow
 def test_an_entry_is_used_once_it_is_whole_and_the_typing_pauses(page):
     translated(page, CAT, "A cat is sleeping.")
     requests = []
@@ -88,6 +90,7 @@ def test_an_entry_is_used_once_it_is_whole_and_the_typing_pauses(page):
     assert len(requests) < len("tiger")
 
 
+@pytest.mark.slow
 def test_pasted_tables_are_rows(page):
     page.locator("#glossary-button").click()
     paste(page, "Hund\thound\r\nKatze\ttiger\r\n")
@@ -100,6 +103,7 @@ def test_pasted_tables_are_rows(page):
     assert fields(page) == []
 
 
+@pytest.mark.slow
 def test_entries_that_contradict_each_other_are_marked(page):
     translated(page, DOG, DOG_EN)
     page.locator("#glossary-button").click()
@@ -112,6 +116,7 @@ def test_entries_that_contradict_each_other_are_marked(page):
     expect(page.locator("#translation")).to_contain_text("hound")
 
 
+@pytest.mark.slow
 def test_a_selected_word_stays_as_it_is_by_keyboard_alone(page):
     translated(page, DOG, DOG_EN)
     page.locator("#text").focus()
@@ -185,6 +190,7 @@ def test_a_glossary_of_the_service_can_be_chosen(guarded, opened):
     assert page.evaluate("localStorage.getItem('terms')") is None
 
 
+@pytest.mark.slow
 def test_a_chosen_glossary_is_left_out_while_the_service_does_not_have_it(guarded, animals, opened):
     (address, key), (glossary, headers) = guarded, animals
     page = opened(address)

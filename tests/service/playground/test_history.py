@@ -2,6 +2,7 @@
 
 import re
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.service.playground.pages import DOG, DOG_EN, NEEDS_CHROMIUM, translated
@@ -31,6 +32,7 @@ def test_texts_are_kept_and_shown_again_with_their_tab(page):
     expect(page.locator("#translation")).to_have_text(DOG_EN)
 
 
+@pytest.mark.slow
 def test_a_text_that_grows_is_one_entry(page):
     translated(page, DOG, DOG_EN)
     expect(page.locator("#past li")).to_have_count(1)
@@ -38,6 +40,7 @@ def test_a_text_that_grows_is_one_entry(page):
     expect(page.locator("#past .from")).to_have_text([f"{DOG} {WOMAN}"])
 
 
+@pytest.mark.slow
 def test_it_is_cleared_and_turned_off(page):
     translated(page, DOG, DOG_EN)
     page.locator("#history-button").click()
@@ -53,6 +56,7 @@ def test_it_is_cleared_and_turned_off(page):
     assert page.evaluate("localStorage.getItem('history')") is None
 
 
+@pytest.mark.slow
 def test_it_has_the_last_fifty_texts(page):
     old = [{"task": "", "q": f"Text {i}.", "source": "de", "target": "en", "text": "", "time": 0} for i in range(50)]
     page.evaluate("old => localStorage.setItem('history', JSON.stringify(old))", old)

@@ -28,6 +28,7 @@ def test_a_page_goes_on_with_the_version_that_replaced_its_own(registered, servi
         expect(page.locator("#answered-by")).to_have_attribute("title", "mt@2")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chosen", ["#model", pytest.param("#compare", marks=pytest.mark.slow)])
 def test_a_model_that_is_chosen_stays_chosen_in_its_next_version(registered, serving, opened, bundles, chosen):
     models = (ServedModelConfig(name="mt", uri=ALIAS), ServedModelConfig(name="de-en", uri=str(bundles.de_en)))
@@ -45,6 +46,7 @@ def test_a_model_that_is_chosen_stays_chosen_in_its_next_version(registered, ser
         expect(page.locator("#problem")).to_be_hidden()
 
 
+@pytest.mark.slow
 def test_a_document_goes_on_with_the_version_that_replaced_its_model(registered, serving, opened, bundles):
     models = (ServedModelConfig(name="mt", uri=ALIAS), ServedModelConfig(name="de-en", uri=str(bundles.de_en)))
     with serving(registered.settings(models=models)) as address:

@@ -3,6 +3,7 @@
 import re
 
 import httpx
+import pytest
 from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.service.conftest import changed, served
@@ -52,6 +53,7 @@ def test_the_words_offered_are_those_of_the_search_and_one_rewrites_the_rest(pag
     expect(page.locator("#rewritten")).to_be_hidden()
 
 
+@pytest.mark.slow
 def test_by_keyboard_alone(page):
     translated(page, CAT, CAT_EN)
     word(page, "A").focus()
@@ -91,6 +93,7 @@ def test_one_sentence_of_several_is_rewritten_and_the_others_stay(page):
     expect(page.locator("#heat tbody tr")).to_have_count(5)
 
 
+@pytest.mark.slow
 def test_a_new_text_closes_the_menu(page):
     translated(page, CAT, CAT_EN)
     word(page, "cat").click()
@@ -99,6 +102,7 @@ def test_a_new_text_closes_the_menu(page):
     expect(page.locator("#word-menu")).to_be_hidden()
 
 
+@pytest.mark.slow
 def test_the_answer_to_an_earlier_text_cannot_be_undone(page):
     translated(page, CAT, CAT_EN)
     word(page, "cat").click()
@@ -131,6 +135,7 @@ def choose_another(page: Page, text: str) -> None:
         offered(page).nth(1).click()
 
 
+@pytest.mark.slow
 def test_an_alternative_replaces_the_sentence_that_is_being_rewritten(page):
     translated(page, CAT, CAT_EN)
     held = hold_rewriting(page)
@@ -148,6 +153,7 @@ def test_an_alternative_replaces_the_sentence_that_is_being_rewritten(page):
     assert page.evaluate("navigator.clipboard.readText()") == text
 
 
+@pytest.mark.slow
 def test_the_other_models_answer_is_not_replaced_by_a_rewritten_one(bundles, opened, serving):
     with serving(served({"one": bundles.de_en, "other": bundles.de_en})) as address:
         page = opened(address)
@@ -162,6 +168,7 @@ def test_the_other_models_answer_is_not_replaced_by_a_rewritten_one(bundles, ope
         expect(page.locator("#translation, #other")).to_have_text([CAT_EN, CAT_EN])
 
 
+@pytest.mark.slow
 def test_a_language_that_two_models_reach_can_be_chosen(bundles, opened, serving, tmp_path):
     french = changed(bundles.en_de, tmp_path / "en-fr", languages={"source": "en", "target": "fr"})
     with serving(served({"de-en": bundles.de_en, "en-fr": french})) as address:

@@ -76,6 +76,7 @@ def test_hovering_over_a_word_highlights_linked_words_and_arrow_keys_move(page):
     expect(page.locator(".row.source .word:focus")).to_have_count(1)
 
 
+@pytest.mark.slow
 def test_a_newer_text_replaces_an_older_one_and_clear_clears(page):
     type_in(page, "Ein Hund läuft.")
     page.locator("#text").fill("Eine Frau sitzt.")
@@ -88,6 +89,7 @@ def test_a_newer_text_replaces_an_older_one_and_clear_clears(page):
     expect(page.locator("#explanation")).to_be_hidden()
 
 
+@pytest.mark.slow
 def test_an_error_is_a_message_and_the_last_answer_stays(page):
     type_in(page, "Ein Hund läuft.")
     expect(page.locator("#translation")).to_have_text("A dog is running.")
@@ -111,6 +113,7 @@ def test_script_in_a_text_is_not_executed(page):
     assert page.locator("#gloss img, #gloss b, #translation b").count() == 0
 
 
+@pytest.mark.slow
 def test_swap_keeps_a_text_that_is_not_answered(page):
     type_in(page, "Ein Hund läuft.")
     expect(page.locator("#translation")).to_have_text("A dog is running.")
@@ -256,6 +259,7 @@ def test_edits_are_struck_through_and_underlined(page, address):
     expect(page.locator("#edited, #sources, #draft").filter(visible=True)).to_have_count(0)
 
 
+@pytest.mark.slow
 def test_the_probability_of_every_word_is_text(page, address):
     type_in(page, "Im Garten schläft eine Katze.")
     expect(page.locator("#translation")).to_have_text("A cat is sleeping in the garden.")
@@ -299,6 +303,7 @@ def test_a_doubtful_word_is_underlined_and_says_why(bundles, serving, browser, t
         assert Axe().run(page).violations_count == 0
 
 
+@pytest.mark.slow
 def test_the_words_of_the_answer_say_why_they_are_doubtful(bundles, serving, browser, tmp_path):
     """A model that must go on after the end of its sentence writes words that it finds improbable."""
     wordy = changed(bundles.de_en, tmp_path / "wordy", search=SearchOptions(min_length=12))
@@ -319,6 +324,7 @@ def test_the_words_of_the_answer_say_why_they_are_doubtful(bundles, serving, bro
         assert Axe().run(page).violations_count == 0
 
 
+@pytest.mark.slow
 def test_links_of_both_directions_are_shown_first_and_others_can_be_selected(bundles, serving, browser):
     both = ServedModelConfig(name="de-en", uri=str(bundles.de_en), reverse=str(bundles.en_de))
     with serving(Settings(models=(both,), threads=1)) as address, browser.new_context() as context:
@@ -403,6 +409,7 @@ def test_axe_finds_no_serious_problem_on_any_tab(page, theme):
         assert [(one["id"], one["nodes"][0]["html"]) for one in found if one["impact"] in ("serious", "critical")] == []
 
 
+@pytest.mark.slow
 def test_a_long_sentence_is_translated_in_parts_and_the_page_says_so(page):
     page.locator("#text").fill("Ein Hund läuft, " * 60)
     expect(page.locator("#note")).to_contain_text("translated in parts.")
@@ -411,6 +418,7 @@ def test_a_long_sentence_is_translated_in_parts_and_the_page_says_so(page):
     expect(page.locator("#note")).to_be_hidden()
 
 
+@pytest.mark.slow
 def test_a_long_text_is_truncated_and_the_page_says_so(page):
     page.locator("#tasks button", has_text="Summary").click()
     page.locator("#text").fill("A dog is running in the park. " * 40)
@@ -460,6 +468,7 @@ def test_a_key_is_asked_for_kept_in_the_tab_and_refused_with_a_message(one_model
         assert page.evaluate("document.documentElement.scrollWidth") <= 390, "nothing sticks out"
 
 
+@pytest.mark.slow
 def test_without_translation_models_the_page_summarizes(browser, shared):
     with browser.new_page() as page:
         page.goto(shared("headlines"))
@@ -469,6 +478,7 @@ def test_without_translation_models_the_page_summarizes(browser, shared):
         expect(page.locator("#translation")).to_have_text("Dog runs")
 
 
+@pytest.mark.slow
 def test_long_text_wraps_as_pairs_of_lines_on_a_phone(page):
     page.set_viewport_size({"width": 390, "height": 844})
     type_in(page, "Auf der Straße schläft eine Katze.")
@@ -480,6 +490,7 @@ def test_long_text_wraps_as_pairs_of_lines_on_a_phone(page):
         assert system.bounding_box()["width"] <= width
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [1280, pytest.param(390, marks=pytest.mark.slow)])
 def test_a_text_too_long_to_explain_is_translated(page, width):
     page.set_viewport_size({"width": width, "height": 900})

@@ -51,6 +51,7 @@ def test_words_of_the_translation_are_highlighted(page):
     expect(page.locator("#readout")).to_have_text(re.compile(r"dog ← Hund  \d\.\d\d"))
 
 
+@pytest.mark.slow
 def test_offsets_are_right_after_characters_of_two_code_units(page):
     page.locator("#source").select_option("de")
     page.locator("#text").fill("😀 Ein Hund läuft.")
@@ -60,11 +61,13 @@ def test_offsets_are_right_after_characters_of_two_code_units(page):
     assert page.locator("#translation").text_content() == " ".join(written).replace(" .", ".")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("separator", ["\u2028", pytest.param("\u2029", marks=pytest.mark.slow)], ids=ascii)
 def test_a_text_with_separators_of_unicode_is_translated(page, separator):
     translated(page, f"Ein Hund läuft.{separator}Eine Frau sitzt.", "A dog is running. A woman is sitting.")
 
 
+@pytest.mark.slow
 def test_only_the_selected_sentence_is_expanded(page):
     translated(page, THREE, THREE_EN)
     expect(page.locator("#of-sentences")).to_have_text("sentence 1 of 3")
@@ -87,12 +90,14 @@ def test_only_the_selected_sentence_is_expanded(page):
     expect(page.locator("#of-sentences")).to_be_hidden()
 
 
+@pytest.mark.slow
 def test_ten_sentences_fit_on_a_short_page(page):
     translated(page, " ".join([DOG] * 10), " ".join([DOG_EN] * 10))
     expect(page.locator("#of-sentences")).to_have_text("sentence 1 of 10")
     assert page.evaluate("document.documentElement.scrollHeight") < 2600
 
 
+@pytest.mark.slow
 def test_a_very_long_word_is_shortened_with_the_full_word_in_a_tooltip(page):
     long = "Donau" * 20 + "alb"
     page.locator("#source").select_option("de")
@@ -102,6 +107,7 @@ def test_a_very_long_word_is_shortened_with_the_full_word_in_a_tooltip(page):
     expect(page.locator(f"#heat [title='{long}']")).to_have_text("DonauDonauDonauD…onaualb")
 
 
+@pytest.mark.slow
 def test_the_heatmap_has_a_legend_and_fills_its_card(page):
     translated(page, DOG, DOG_EN)
     expect(page.locator(".scale")).to_have_text("weight 01")
@@ -109,6 +115,7 @@ def test_the_heatmap_has_a_legend_and_fills_its_card(page):
     assert table > 0.8 * card
 
 
+@pytest.mark.slow
 def test_english_input_of_a_german_model_is_reported_before_translation(opened, shared):
     page = opened(shared())
     asked = []
@@ -191,6 +198,7 @@ def test_a_long_answer_is_shown_while_it_is_generated(opened, shared):
     assert parts[-1] == whole
 
 
+@pytest.mark.slow
 def test_an_older_answer_never_replaces_a_newer_one(page):
     held = []
     page.route("**/translate", lambda route: held.append(route) if not held else route.continue_())
@@ -228,6 +236,7 @@ def test_an_alternative_can_be_selected_and_undone(page):
     expect(page.locator("#lines")).to_be_visible()
 
 
+@pytest.mark.slow
 def test_a_score_that_is_not_a_mean_probability_is_labelled_correctly(opened, bundles, serving, tmp_path):
     penalties = {"whole": "none", "scored": 0.6}
     folders = {
@@ -243,6 +252,7 @@ def test_a_score_that_is_not_a_mean_probability_is_labelled_correctly(opened, bu
         expect(page.locator("#alternatives small").first).to_have_text(re.compile(r"^-\d+\.\d\d$"))
 
 
+@pytest.mark.slow
 def test_buttons_have_icons_and_touch_size_on_a_phone(page):
     translated(page, DOG, DOG_EN)
     for name in ("Clear", "Link", "Copy"):
@@ -253,6 +263,7 @@ def test_buttons_have_icons_and_touch_size_on_a_phone(page):
             assert size["width"] >= 44 and size["height"] >= 44
 
 
+@pytest.mark.slow
 def test_names_are_readable(page):
     expect(page.locator("#model option").first).to_have_text("Any model")
     expect(page.locator("#pair-mark")).to_have_text("German to English")
@@ -262,6 +273,7 @@ def test_names_are_readable(page):
     assert "sha-" not in page.locator("body").inner_text()
 
 
+@pytest.mark.slow
 def test_the_service_stops_and_comes_back(one_model, opened, serving):
     with serving(one_model) as address:
         page = opened(address)
@@ -281,6 +293,7 @@ def test_the_service_stops_and_comes_back(one_model, opened, serving):
         expect(page.locator("#copy")).to_be_enabled()
 
 
+@pytest.mark.slow
 def test_the_start_page_does_not_return_beside_an_answer(one_model, opened, serving):
     with serving(one_model) as address:
         page = opened(address)
@@ -292,6 +305,7 @@ def test_the_start_page_does_not_return_beside_an_answer(one_model, opened, serv
         expect(page.locator("#start")).to_be_hidden()
 
 
+@pytest.mark.slow
 def test_an_answer_without_words_is_an_answer(bundles, opened, serving, tmp_path):
     silent = load(bundles.de_en)
     with torch.no_grad():
@@ -324,6 +338,7 @@ def test_a_long_sentence_without_a_translation_is_drawn(page):
     assert all(lines > 1 and words == 30 for lines, words in drawn)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("earlier", [DOG_EN, ""], ids=["after an answer", "first"])
 def test_a_beginning_that_breaks_off_is_not_the_answer_to_an_earlier_text(page, earlier):
     if earlier:
@@ -341,6 +356,7 @@ def test_a_beginning_that_breaks_off_is_not_the_answer_to_an_earlier_text(page, 
     expect(page.locator("#stale")).to_be_visible(visible=bool(earlier))
 
 
+@pytest.mark.slow
 def test_the_languages_are_swapped_only_where_that_of_the_text_is_known(bundles, opened, serving, tmp_path):
     dutch = changed(bundles.de_en, tmp_path / "nl-en", languages={"source": "nl", "target": "en"})
     with serving(served({"de-en": bundles.de_en, "en-de": bundles.en_de, "nl-en": dutch})) as address:

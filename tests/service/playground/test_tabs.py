@@ -27,6 +27,7 @@ def test_arrow_keys_go_from_tab_to_tab_and_only_the_selected_one_is_a_tab_stop(p
         assert overflow(page) <= 0
 
 
+@pytest.mark.slow
 def test_no_answer_is_wider_than_the_page(page):
     for name, field, text in (
         ("Text", "#text", "Im Garten schläft eine Katze."),
@@ -84,6 +85,7 @@ def test_a_tab_has_its_languages_again_after_another_one(page):
     expect(target).to_have_value("en")
 
 
+@pytest.mark.slow
 def test_a_text_is_translated_by_keyboard_alone(page):
     expect(page.locator("#text")).to_be_focused()
     page.keyboard.type(DOG)
@@ -115,6 +117,7 @@ def test_text_of_a_right_to_left_language_runs_so(page):
         assert page.locator(place).evaluate("node => node.matches(':dir(rtl)')")
 
 
+@pytest.mark.slow
 def test_words_of_a_right_to_left_language_run_so(bundles, opened, serving, tmp_path):
     directions = {"ar-EG": "rtl", "fa-AF": "rtl", "ckb": "rtl", "sd": "rtl", "dv": "rtl", "he": "rtl", "fr": "ltr"}
     folders = {

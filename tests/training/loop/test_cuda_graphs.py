@@ -322,6 +322,7 @@ def after_an_update(job: TrainingJob, workers: ProcessGroup) -> Trainer:
     return training
 
 
+@pytest.mark.slow
 def test_two_workers_sum_their_gradients(tmp_path: Path) -> None:
     """Also where one of them has given up its graphs."""
     assert_two_workers_equal_one(tmp_path, after_an_update)

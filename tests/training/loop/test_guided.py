@@ -154,6 +154,7 @@ def self_settings(models: Models, after: int = 1) -> list[str]:
     return ["training.guide.from=self", f"training.guide.after={after}", f"training.guide.reverse={models.backward}"]
 
 
+@pytest.mark.slow
 def test_alignments_are_those_of_align_in_both_directions(models: Models) -> None:
     """Of every training pair: both models, symmetrised, as `interlinear align --by attention` does it."""
     job = toy_job(models.folder, "prepared", settings=self_settings(models))
@@ -178,6 +179,7 @@ def test_alignments_are_those_of_align_in_both_directions(models: Models) -> Non
     assert split.rows == 600 and linked > 1000
 
 
+@pytest.mark.slow
 def test_agreement_begins_after_its_epoch_and_resumes(models: Models) -> None:
     """The links are part of the training state: a resumed training goes on with the same."""
     settings = self_settings(models)
@@ -195,6 +197,7 @@ def test_agreement_begins_after_its_epoch_and_resumes(models: Models) -> None:
         assert resumed.weights_sha256 == expected.weights_sha256
 
 
+@pytest.mark.slow
 def test_two_workers_make_the_same_guided_updates_as_one(models: Models) -> None:
     """With a guide that they make together."""
     settings = [*self_settings(models), "training.epochs=2", "model.dropout=0"]

@@ -136,6 +136,7 @@ def test_a_stopped_second_stage_resumes_to_the_same_weights(undertrained: Path, 
     )
 
 
+@pytest.mark.slow
 def test_two_workers_make_the_same_updates_as_one(undertrained: Path) -> None:
     """With candidates from beam search, which uses no random numbers."""
     settings = ["training.risk.draw=beam", "model.dropout=0", "training.epoch_updates=4"]

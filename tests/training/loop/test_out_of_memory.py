@@ -102,6 +102,7 @@ def limited(_rank: int, job: TrainingJob, room: int | None) -> UpdateResult:
     return first_update(training)
 
 
+@pytest.mark.slow
 def test_a_process_with_limited_memory_trains_in_halves(tmp_path: Path) -> None:
     """The operating system refuses memory for a batch that takes some hundred megabytes."""
     job = toy_job(tmp_path, settings=[*WHOLE, "training.batch_sentences=600", "model.hidden=256"])

@@ -149,6 +149,7 @@ def enqueuing_rank(rank: int, jobs: Sequence[TrainingJob]) -> RankResult:
     return RankResult(hashes[0], hashes[1], stopped.updates, again.weights_sha256, lost)
 
 
+@pytest.mark.slow
 def test_ranks_that_enqueue_their_sums_train_the_same_and_stop_at_the_same_update(tmp_path: Path) -> None:
     """As with NCCL, here with gloo. Rank 0 reads results early wherever it saves; it must not stop earlier for that."""
     brief = ["training.epochs=1", "training.average=1"]

@@ -247,6 +247,7 @@ def leaver(_rank: int, job: TrainingJob) -> tuple[bool, bool]:
     return outcome.bundle.is_dir(), stored
 
 
+@pytest.mark.slow
 def test_no_worker_exits_before_the_bundle_is_on_the_storage(tmp_path: Path) -> None:
     """A worker that exits clears its node's cache, which other nodes may share, e.g. containers with one volume."""
     job = stored_job(tmp_path / "here", disk(tmp_path))

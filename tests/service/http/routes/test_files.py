@@ -200,6 +200,7 @@ def test_texts_are_translated_while_a_document_is(limited):
     assert limited.get(location).json()["status"] == "running"
 
 
+@pytest.mark.slow
 def test_an_ended_document_makes_room_for_the_next_of_its_caller(limited, with_files):
     answers = [send(limited, f"{i}.txt", DOG.encode()) for i in range(3)]
     urls = [answer.json()["translatedFileUrl"] for answer in answers]
