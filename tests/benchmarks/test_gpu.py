@@ -129,7 +129,6 @@ def test_it_imports_only_what_its_requirements_name() -> None:
     assert {"benchmarks.gpu.__main__", "tests.training.loop.test_gpu", "tests.conftest"} <= set(imported)
 
 
-@pytest.mark.ci
 @pytest.mark.timeout(600)
 def test_everything_runs_on_a_cpu(tmp_path: Path) -> None:
     """All parts with tiny models: every mode of training, search and engine."""

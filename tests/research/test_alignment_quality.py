@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import projection
 from benchmarks.peers.align_words import most_probable_links
 from interlinear import cli
+from research.quality import projection
 from research.quality.alignment import ForcedDecoding, GoldSet, HmmAligner, TrainingText, measure
 from research.quality.projection import Score, by_min_max, by_project, nested, parse
 from seq2seq.alignment import TagSpan, symmetrize

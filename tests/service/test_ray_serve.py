@@ -102,7 +102,6 @@ def test_a_replica_waits_for_a_registry_that_starts_late(registered, tmp_path, c
 
 
 @pytest.mark.slow
-@pytest.mark.ci
 @pytest.mark.timeout(600)
 def test_a_model_that_cannot_be_loaded_is_reported(tmp_path):
     (tmp_path / "empty").mkdir()

@@ -106,8 +106,6 @@ def test_rnnsearch_has_the_fewest() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "recipe", [pytest.param(name, marks=pytest.mark.ci) if name == "rnnsearch" else name for name in RECIPES]
-)
+@pytest.mark.parametrize("recipe", RECIPES)
 def test_a_compiled_step_has_a_third_of_the_kernels(recipe: str) -> None:
     assert 0 < compiled_kernels(recipe) <= search_operators(recipe) / 3

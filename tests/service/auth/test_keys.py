@@ -512,7 +512,6 @@ def two(bundles, uri, tmp_path) -> Iterator[list[httpx.Client]]:
 
 
 @pytest.mark.slow
-@pytest.mark.ci
 @pytest.mark.timeout(600)
 def test_services_in_separate_processes_share_keys_quotas_and_rates(two, uri, capsys):
     first, second = two

@@ -11,7 +11,7 @@ from tests.service.engine.test_engine import MANY
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("precision", ["fp32", pytest.param("int8", marks=pytest.mark.ci)])
+@pytest.mark.parametrize("precision", ["fp32", "int8"])
 def test_a_compiled_service(settings, precision, bundles):
     """Requests of one text and of many, with and without explanations, with another beam, with what is not compiled."""
     if not resolve_compile("on", "cpu"):

@@ -81,7 +81,6 @@ def test_server_outages_during_and_after_training_lose_nothing(tmp_path: Path, m
         )
 
 
-@pytest.mark.ci
 def test_a_server_with_artifacts_in_a_bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Only the server has the bucket's credentials: clients register and download models through the server."""
     pytest.importorskip("boto3")
