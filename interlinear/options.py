@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable
-from dataclasses import is_dataclass
+from dataclasses import dataclass, is_dataclass
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
@@ -217,19 +217,6 @@ Split = Annotated[
     str | None,
     typer.Option(metavar="NAME", show_default=False, help="The split of the data set; else test."),
 ]
-SourceFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--source", exists=True, dir_okay=False, metavar="FILE", show_default=False, help="Text to translate."
-    ),
-]
-ReferenceFiles = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--reference", exists=True, dir_okay=False, metavar="FILE", show_default=False,
-        help="Reference translations; may be repeated.",
-    ),
-]  # fmt: skip
 MtFile = Annotated[
     Path | None,
     typer.Option(
@@ -251,7 +238,35 @@ ImageNames = Annotated[
         help="File names of the pictures in --image-dir, one per line; an empty line for none.",
     ),
 ]  # fmt: skip
-TokenisedFiles = Annotated[bool, typer.Option("--tokenised", help="Words in the files are separated by spaces.")]
+
+
+@dataclass(frozen=True)
+class TestSetSource:
+    """Where a test set comes from: the command's options."""
+
+    data: DataName = None
+    split: Split = None
+    source: Annotated[
+        Path | None,
+        typer.Option(
+            "--source", exists=True, dir_okay=False, metavar="FILE", show_default=False, help="Text to translate."
+        ),
+    ] = None
+    references: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--reference", exists=True, dir_okay=False, metavar="FILE", show_default=False,
+            help="Reference translations; may be repeated.",
+        ),
+    ] = None  # fmt: skip
+    data_root: DataRoot = None
+    mt: MtFile = None
+    image_dir: ImageFolder = None
+    images: ImageNames = None
+    no_images: Annotated[bool, typer.Option("--no-images", help="Ignore the pictures.")] = False
+    tokenised: Annotated[bool, typer.Option("--tokenised", help="Words in the files are separated by spaces.")] = False
+
+
 SYSTEM_HELP = (
     "a bundle's folder, models:/NAME@ALIAS, models:/NAME/VERSION, runs:/ID/model, a file with outputs, or `unedited`: "
     "the machine translations of a set for post-editing"

@@ -1,15 +1,12 @@
 """`interlinear align`: word alignment of parallel text, by an aligner learned from it or by a model's attention."""
 
-import json
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from interlinear.console import FAILED, say
-from interlinear.decoding.alignment import AlignmentOutcome, align_pairs, load_aligner, read_pairs
+from interlinear.console import say
 from interlinear.options import AlignedBy, Device, Json, Reverse, Symmetrize, TokenisedPair, Tracking
 from seq2seq.errors import UsageError
 
@@ -79,6 +76,7 @@ def align(
     stderr.
     """
     from interlinear.decoding.adaptation import adapt_models
+    from interlinear.decoding.alignment import align_pairs, load_aligner, print_outcomes, read_pairs
     from interlinear.decoding.statistical_alignment import align_statistically
     from seq2seq.alignment.stored_aligner import is_word_aligner
 
@@ -120,27 +118,6 @@ def align(
     return printed.code
 
 
-@dataclass
-class Printed:
-    """The exit code, and the number of target words without a link."""
-
-    code: int = 0
-    unlinked: int = 0
-
-
-def print_outcomes(outcomes: Iterable[AlignmentOutcome], as_json: bool) -> Printed:
-    """Print a line for each outcome; problems on stderr."""
-    printed = Printed()
-    for outcome in outcomes:
-        if outcome.problem:
-            printed.code = FAILED
-            say(f"line {outcome.number}: {outcome.problem} The line stays empty.")
-        alignment = outcome.alignment
-        printed.unlinked += len(alignment.target) - len({link.target for link in alignment.links})
-        print(as_record(outcome) if as_json else alignment.pharaoh)
-    return printed
-
-
 def check_unused(model: str | None, options: Mapping[str, object]) -> None:
     """Raises UsageError for an option that needs a translation model."""
     for option, value in options.items():
@@ -158,11 +135,3 @@ def check_save(model: str | None, save: Path | None) -> None:
     for folder in (save, save.with_name(f"{save.name}-reverse")):
         if folder.exists():
             raise UsageError("--save", f"{folder} exists", "name a new folder")
-
-
-def as_record(outcome: AlignmentOutcome) -> str:
-    """The outcome as one line of JSON."""
-    record: dict[str, object] = {"line": outcome.number, **outcome.alignment.model_dump(exclude_none=True)}
-    if outcome.problem:
-        record["problem"] = outcome.problem
-    return json.dumps(record, ensure_ascii=False)

@@ -6,16 +6,6 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from interlinear.evaluation.comparison import (
-    Case,
-    compare_systems,
-    find_cases,
-    format_cases,
-    format_table,
-    ranking_metric,
-)
-from interlinear.evaluation.scoring import ScoringRun, load_system, needs_alignments
-from interlinear.evaluation.test_sets import TestSetSource
 from interlinear.options import (
     SYSTEM_HELP,
     AlignedBy,
@@ -23,6 +13,7 @@ from interlinear.options import (
     Json,
     Lowercase,
     MetricNames,
+    TestSetSource,
     Tokenize,
     Tracking,
     option_groups,
@@ -84,6 +75,15 @@ def compare(
     with different seeds, the mean of their scores is compared. Only bootstrap resampling takes the variation between
     runs into account; the scores of the runs are printed as well.
     """
+    from interlinear.evaluation.comparison import (
+        compare_systems,
+        find_cases,
+        format_cases,
+        format_table,
+        ranking_metric,
+    )
+    from interlinear.evaluation.scoring import ScoringRun, load_system, needs_alignments
+
     systems = {model: model.split(",") for model in models}
     runs = [run for names in systems.values() for run in names]
     if len(models) < 2 or len(set(runs)) < len(runs):
@@ -98,7 +98,6 @@ def compare(
         for metric, by_run in scoring.statistics(outputs).items()
     }
     comparisons_by_metric = compare_systems(statistics, scoring.signatures(outputs), samples, correction)
-    cases_by_system: dict[str, list[Case]] = {}
     if case_metric:
         first_runs = {name: (outputs[names[0]], statistics[case_metric][name][0]) for name, names in systems.items()}
         cases_by_system = find_cases(case_metric, first_runs, scoring.test_set, cases)

@@ -8,8 +8,6 @@ import typer
 
 from interlinear.console import say
 from interlinear.decoding.search_options import SearchOverrides
-from interlinear.evaluation.evaluation_options import EvaluationOptions
-from interlinear.evaluation.test_sets import TestSetSource
 from interlinear.options import (
     PRECISION_HELP,
     SYSTEM_HELP,
@@ -20,6 +18,7 @@ from interlinear.options import (
     PrecisionChoice,
     Reverse,
     Symmetrize,
+    TestSetSource,
     Tokenize,
     Tracking,
     UseShortlist,
@@ -93,6 +92,7 @@ def evaluate(
     unedited machine translations are printed beside the model's. With --shuffle-images the score with wrong pictures is
     printed too, and the difference that the right ones make (image awareness).
     """
+    from interlinear.evaluation.evaluation_options import EvaluationOptions
     from interlinear.evaluation.evaluation_report import as_evaluation, as_record, as_text
     from interlinear.evaluation.evaluation_run import evaluate_system
 

@@ -2,17 +2,14 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from interlinear.decoding.alignment import check_symmetrized
 from interlinear.decoding.search_options import SearchOverrides
 from interlinear.evaluation.scoring import is_output_file, needs_alignments, needs_outputs, select_metrics
-from interlinear.evaluation.test_sets import UNEDITED, TestSetSource
-from interlinear.options import AlignmentKind, Lowercase, PrecisionChoice, Tokenize
+from interlinear.evaluation.test_sets import UNEDITED
+from interlinear.options import AlignmentKind, Lowercase, PrecisionChoice, TestSetSource, Tokenize
+from seq2seq.alignment import Symmetrization
 from seq2seq.errors import UsageError
-
-if TYPE_CHECKING:
-    from seq2seq.alignment import Symmetrization
 
 SHUFFLE_SEED = 1  # of --shuffle-images, unless --seed names another
 
@@ -28,7 +25,7 @@ class EvaluationOptions:
     lowercase: Lowercase
     by: AlignmentKind | None
     reverse: str | None
-    symmetrize: "Symmetrization | None"
+    symmetrize: Symmetrization | None
     search: SearchOverrides
     shuffle_images: bool
     seed: int | None
