@@ -26,7 +26,7 @@ from registry.curves import (
     RunCurves,
     read_run_curves,
 )
-from registry.evaluations import Evaluation, add_to_training, find_training
+from registry.evaluations import Evaluation, find_training
 from research.gates import analyse_gates, has_gates
 from research.outputs import add_outputs, outputs_sha256
 from research.papers import PaperTables
@@ -41,7 +41,7 @@ from research.records import (
     write_record,
 )
 from research.runs import ReproduceConfig
-from seq2seq.bundle import add_scores
+from research.tracking import add_scores, add_to_training
 from seq2seq.metrics.catalogue import ALIGNMENT
 from seq2seq.metrics.metric import Metric
 from seq2seq.source_names import MT
