@@ -1,9 +1,10 @@
 """Command-line arguments and options that several commands share."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, is_dataclass
 from functools import wraps
+from operator import itemgetter
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
@@ -15,27 +16,33 @@ Result = TypeVar("Result")
 
 
 def option_groups(command: Callable[..., Result]) -> Callable[..., Result]:
-    """The command with an option for each field of the dataclasses among its parameters, in their places: options that
-    several commands share are declared once, as the fields. `Annotated[Group, "a", "b"]`: the options a and b only."""
-    groups: dict[str, tuple[Callable[..., object], list[str]]] = {}
+    """The command with an option for each field of the dataclasses among its parameters, and among their fields, in
+    their places: options that several commands share are declared once, as the fields. `Annotated[Group, "a", "b"]`:
+    the options a and b only."""
     parameters: list[inspect.Parameter] = []
-    hints = get_type_hints(command, include_extras=True)
-    for parameter in inspect.signature(command).parameters.values():
-        annotation = hints[parameter.name]
-        group, *names = get_args(annotation) if get_origin(annotation) is Annotated else (annotation,)
-        if not is_dataclass(group) or not isinstance(group, type):
-            parameters.append(parameter.replace(annotation=annotation))
-            continue
-        fields = {field.name: field for field in inspect.signature(group).parameters.values()}
-        types = get_type_hints(group, include_extras=True)
-        groups[parameter.name] = group, names or list(fields)
-        parameters += [fields[name].replace(annotation=types[name]) for name in names or fields]
+
+    def add_options(called: Callable[..., Any], names: Sequence[str] = ()) -> Callable[[dict[str, Any]], Any]:
+        """Add the options of a function or dataclass; returns its call with their values."""
+        hints = get_type_hints(called, include_extras=True)
+        arguments: dict[str, Callable[[dict[str, Any]], Any]] = {}
+        for name, parameter in inspect.signature(called).parameters.items():
+            annotation = hints[name]
+            group, *fields = get_args(annotation) if get_origin(annotation) is Annotated else (annotation,)
+            if names and name not in names:
+                continue
+            if is_dataclass(group) and isinstance(group, type):
+                arguments[name] = add_options(group, fields)
+            else:
+                arguments[name] = itemgetter(name)
+                parameters.append(parameter.replace(annotation=annotation))
+        return lambda values: called(**{name: value_of(values) for name, value_of in arguments.items()})
+
+    call = add_options(command)
 
     @wraps(command)
     def with_groups(**values: Any) -> Result:
-        for name, (group, names) in groups.items():
-            values[name] = group(**{field: values.pop(field) for field in names})
-        return command(**values)
+        result: Result = call(values)
+        return result
 
     with_groups.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     with_groups.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
