@@ -88,18 +88,6 @@ TrainingData = Annotated[
     typer.Option("--data", metavar="DATASET", show_default=False, help="A data set's name, or the path of its YAML."),
 ]
 PreparedFolder = Annotated[Path, typer.Option("--prepared", metavar="FOLDER", help="Folder for prepared data.")]
-StorageUri = Annotated[
-    str | None,
-    typer.Option(
-        "--storage",
-        envvar="INTERLINEAR_STORAGE",
-        metavar="URI",
-        show_default=False,
-        show_envvar=False,
-        help="Shared storage for data and checkpoints: s3://BUCKET/PREFIX, gs://... or a shared folder; "
-        "else INTERLINEAR_STORAGE.",
-    ),
-]
 Device = Annotated[str, typer.Option(metavar="DEVICE", help="cpu, cuda or cuda:N.")]
 PRECISION_HELP = (
     "Precision of computation; bf16 is faster on processors that support it, int8 on most CPUs; auto chooses."
@@ -143,13 +131,8 @@ LocalWorkers = Annotated[
         "memory and batch suffice; with --gpu, --address or --no-ray, one.",
     ),
 ]  # fmt: skip
-Gpu = Annotated[bool, typer.Option("--gpu", help="A GPU for every worker.")]
 PerGpu = Annotated[
     int, typer.Option(min=1, max=100, metavar="N", help="With --gpu: trials of a tuning that share a GPU.")
-]
-NoCudaGraphs = Annotated[
-    bool,
-    typer.Option("--no-cuda-graphs", help="With --gpu: launch every operation of an update by itself."),
 ]
 
 
@@ -171,20 +154,7 @@ DataCluster = Annotated[
     str | None, typer.Option(metavar="URI", show_default=False, help="A running Ray cluster; else this machine.")
 ]
 RunsFolder = Annotated[Path, typer.Option(metavar="FOLDER", help="Where runs are kept.")]
-RunName = Annotated[
-    str | None, typer.Option("--run", metavar="NAME", show_default=False, help="The run's name; else RECIPE-DATASET.")
-]
 Resume = Annotated[bool, typer.Option("--resume", help="Continue from the newest checkpoint of that name.")]
-Register = Annotated[
-    str | None, typer.Option(metavar="NAME", show_default=False, help="Register the model under this name.")
-]
-Experiment = Annotated[
-    str | None, typer.Option(metavar="NAME", show_default=False, help="MLflow's experiment; else the data set's name.")
-]
-ParentRun = Annotated[
-    str | None, typer.Option(metavar="RUN", show_default=False, help="ID of the parent run in MLflow.")
-]
-NoTracking = Annotated[bool, typer.Option("--no-tracking", help="Do not log to MLflow.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 InputFiles = typer.Argument(
     metavar="[FILE]...", exists=True, dir_okay=False, show_default=False, help="Input files; else stdin."
@@ -311,12 +281,6 @@ def number_range(option: str, text: str) -> tuple[int, int]:
     if not all(number.isascii() and number.isdigit() for number in numbers) or not 1 <= int(fewest) <= int(numbers[1]):
         raise UsageError(option, f"'{text}' is neither a number from 1 on nor a range", "write N, or MIN:MAX")
     return int(fewest), int(numbers[1])
-
-
-def check_cuda_graphs(without: bool, gpu: bool) -> None:
-    """Raise UsageError for `--no-cuda-graphs` where there are none to leave out."""
-    if without and not gpu:
-        raise UsageError("--no-cuda-graphs", "CUDA graphs are used on GPUs only", "leave it out, or train with --gpu")
 
 
 def check_per_gpu(per_gpu: int, gpu: bool) -> None:
