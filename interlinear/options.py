@@ -131,9 +131,6 @@ LocalWorkers = Annotated[
         "memory and batch suffice; with --gpu, --address or --no-ray, one.",
     ),
 ]  # fmt: skip
-PerGpu = Annotated[
-    int, typer.Option(min=1, max=100, metavar="N", help="With --gpu: trials of a tuning that share a GPU.")
-]
 
 
 def running_cluster(address: str | None) -> str | None:
@@ -173,15 +170,6 @@ AlignedBy = Annotated[
 Reverse = Annotated[
     str | None,
     typer.Option(metavar="MODEL", show_default=False, help="A model of the opposite direction; see --symmetrize."),
-]
-ReverseExplanation = Annotated[
-    str | None,
-    typer.Option(
-        "--reverse",
-        metavar="MODEL",
-        show_default=False,
-        help="With --explain: a model of the opposite direction, for alignments by both.",
-    ),
 ]
 Symmetrize = Annotated[
     Literal["intersection", "union", "grow", "grow-diag", "grow-diag-final", "grow-diag-final-and"] | None,
@@ -263,7 +251,6 @@ Lowercase = Annotated[
     bool | None,
     typer.Option("--lowercase/--natural-case", show_default=False, help="Ignore case; else as the data set states."),
 ]
-TokenisedInput = Annotated[bool, typer.Option("--tokenised", help="Input and output words are separated by spaces.")]
 ClusterAddress = Annotated[
     str,
     typer.Option(

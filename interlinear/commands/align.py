@@ -11,44 +11,42 @@ from interlinear.options import AlignedBy, Device, Json, Reverse, Symmetrize, To
 from seq2seq.errors import UsageError
 
 TextFile = Annotated[Path, typer.Option(exists=True, dir_okay=False, metavar="FILE", show_default=False)]
-AlignerName = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="[MODEL]",
-        show_default=False,
-        help="A bundle's folder, models:/NAME@ALIAS, models:/NAME/VERSION or runs:/ID/model; or a folder made by "
-        "--save. Without it, an aligner is learned from the pairs.",
-    ),
-]
-Adapt = Annotated[
-    bool,
-    typer.Option(
-        "--adapt", help="First train a copy of MODEL (and of --reverse) on the pairs, for some minutes at most."
-    ),
-]
-Save = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FOLDER",
-        show_default=False,
-        help="Without MODEL: keep the aligner in this new folder, to align other pairs with it. With --adapt: the "
-        "adapted model, and that of --reverse in FOLDER-reverse.",
-    ),
-]
-Seed = Annotated[int | None, typer.Option(min=0, metavar="N", show_default=False, help="With --adapt; else 1.")]
 
 
 def align(
     source: TextFile,
     target: TextFile,
-    model: AlignerName = None,
+    model: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[MODEL]",
+            show_default=False,
+            help="A bundle's folder, models:/NAME@ALIAS, models:/NAME/VERSION or runs:/ID/model; or a folder made by "
+            "--save. Without it, an aligner is learned from the pairs.",
+        ),
+    ] = None,
     by: AlignedBy = None,
     reverse: Reverse = None,
     symmetrize: Symmetrize = None,
     tokenised: TokenisedPair = False,
-    adapt: Adapt = False,
-    seed: Seed = None,
-    save: Save = None,
+    adapt: Annotated[
+        bool,
+        typer.Option(
+            "--adapt", help="First train a copy of MODEL (and of --reverse) on the pairs, for some minutes at most."
+        ),
+    ] = False,
+    seed: Annotated[
+        int | None, typer.Option(min=0, metavar="N", show_default=False, help="With --adapt; else 1.")
+    ] = None,
+    save: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            show_default=False,
+            help="Without MODEL: keep the aligner in this new folder, to align other pairs with it. With --adapt: the "
+            "adapted model, and that of --reverse in FOLDER-reverse.",
+        ),
+    ] = None,
     as_json: Json = False,
     device: Device = "cpu",
     tracking: Tracking = None,

@@ -20,20 +20,18 @@ from interlinear.options import (
 )
 from seq2seq.errors import UsageError
 
-Models = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="MODEL[,MODEL...]",
-        show_default=False,
-        help="Two or more, the first the baseline; several runs of one system are joined by commas. Each: "
-        f"{SYSTEM_HELP}.",
-    ),
-]
-
 
 @option_groups
 def compare(
-    models: Models,
+    models: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="MODEL[,MODEL...]",
+            show_default=False,
+            help="Two or more, the first the baseline; several runs of one system are joined by commas. Each: "
+            f"{SYSTEM_HELP}.",
+        ),
+    ],
     test_set_source: Annotated[
         TestSetSource,
         "data",

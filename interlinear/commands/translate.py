@@ -18,35 +18,11 @@ from interlinear.options import (
     ModelName,
     MtFile,
     PrecisionName,
-    ReverseExplanation,
-    TokenisedInput,
     Tracking,
     UseShortlist,
     option_groups,
 )
 from seq2seq.errors import UsageError
-
-Glossary = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE",
-        show_default=False,
-        exists=True,
-        dir_okay=False,
-        help="How terms are translated: a .tsv or .csv with a source and a target on each line.",
-    ),
-]
-DoNotTranslate = Annotated[
-    list[str] | None,
-    typer.Option(metavar="TEXT", show_default=False, help="What stays as it is; may be given several times."),
-]
-Protect = Annotated[
-    bool,
-    typer.Option(
-        "--protect/--no-protect",
-        help="Keep URLs, e-mail addresses, placeholders, inline tags, emoji, and numbers with units as they are.",
-    ),
-]
 
 
 @option_groups
@@ -57,10 +33,30 @@ def translate(
     image_dir: ImageFolder = None,
     images: ImageNames = None,
     search: SearchOverrides = SearchOverrides(),
-    tokenised: TokenisedInput = False,
-    glossary: Glossary = None,
-    do_not_translate: DoNotTranslate = None,
-    protect: Protect = True,
+    tokenised: Annotated[
+        bool, typer.Option("--tokenised", help="Input and output words are separated by spaces.")
+    ] = False,
+    glossary: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            show_default=False,
+            exists=True,
+            dir_okay=False,
+            help="How terms are translated: a .tsv or .csv with a source and a target on each line.",
+        ),
+    ] = None,
+    do_not_translate: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TEXT", show_default=False, help="What stays as it is; may be given several times."),
+    ] = None,
+    protect: Annotated[
+        bool,
+        typer.Option(
+            "--protect/--no-protect",
+            help="Keep URLs, e-mail addresses, placeholders, inline tags, emoji, and numbers with units as they are.",
+        ),
+    ] = True,
     target_prefix: Annotated[
         str | None,
         typer.Option(metavar="TEXT", show_default=False, help="Begin every output with TEXT, and search the rest."),
@@ -68,7 +64,15 @@ def translate(
     explain: Annotated[
         bool, typer.Option("--explain", help="Print JSON with attention weights, alignments, confidences, doubts.")
     ] = False,
-    reverse: ReverseExplanation = None,
+    reverse: Annotated[
+        str | None,
+        typer.Option(
+            "--reverse",
+            metavar="MODEL",
+            show_default=False,
+            help="With --explain: a model of the opposite direction, for alignments by both.",
+        ),
+    ] = None,
     as_json: Json = False,
     device: Device = "cpu",
     precision: PrecisionName = "fp32",

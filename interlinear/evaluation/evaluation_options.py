@@ -24,21 +24,19 @@ from interlinear.options import (
 
 SHUFFLE_SEED = 1  # of --shuffle-images, unless --seed names another
 
-SystemName = Annotated[
-    str,
-    typer.Argument(
-        metavar="MODEL",
-        show_default=False,
-        help=f"{SYSTEM_HELP[0].upper()}{SYSTEM_HELP[1:]}. Models separated by commas form an ensemble.",
-    ),
-]
-
 
 @dataclass(frozen=True)
 class EvaluationOptions:
     """The model or file of outputs, the test set, and the options of the command; None where an option is absent."""
 
-    model: SystemName
+    model: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODEL",
+            show_default=False,
+            help=f"{SYSTEM_HELP[0].upper()}{SYSTEM_HELP[1:]}. Models separated by commas form an ensemble.",
+        ),
+    ]
     test_set_source: TestSetSource = TestSetSource()
     shuffle_images: Annotated[
         bool,
