@@ -131,6 +131,10 @@ LocalWorkers = Annotated[
         "memory and batch suffice; with --gpu, --address or --no-ray, one.",
     ),
 ]  # fmt: skip
+Gpu = Annotated[bool, typer.Option("--gpu", help="A GPU for every worker.")]
+PerGpu = Annotated[
+    int, typer.Option(min=1, max=100, metavar="N", help="With --gpu: trials of a tuning that share a GPU.")
+]
 
 
 def running_cluster(address: str | None) -> str | None:

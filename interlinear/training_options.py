@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from interlinear.options import DataName, RecipeName, Resume, Settings, Tracking
+from interlinear.options import DataName, Gpu, RecipeName, Resume, Settings, Tracking
 from interlinear.parallel_text import OwnText
 from seq2seq.errors import UsageError
 
@@ -43,7 +43,7 @@ class TrainingOptions:
     data: DataName = None
     own_text: OwnText = OwnText()
     settings: Settings = None
-    gpu: Annotated[bool, typer.Option("--gpu", help="A GPU for every worker.")] = False
+    gpu: Gpu = False
     no_cuda_graphs: Annotated[
         bool,
         typer.Option("--no-cuda-graphs", help="With --gpu: launch every operation of an update by itself."),

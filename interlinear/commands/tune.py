@@ -7,6 +7,7 @@ import typer
 
 from interlinear.options import (
     DataRoot,
+    PerGpu,
     PreparedFolder,
     RecipeName,
     Resume,
@@ -58,9 +59,7 @@ def tune(
     ] = None,
     settings: Settings = None,
     gpu: Annotated[bool, typer.Option("--gpu", help="A GPU for every trial, else a processor.")] = False,
-    per_gpu: Annotated[
-        int, typer.Option(min=1, max=100, metavar="N", help="With --gpu: trials of a tuning that share a GPU.")
-    ] = 1,
+    per_gpu: PerGpu = 1,
     address: TrainingCluster = None,
     run: Annotated[
         str | None,
