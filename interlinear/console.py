@@ -10,15 +10,12 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import typer
 
 from seq2seq.errors import InterlinearError, UsageError, as_sentence
 from seq2seq.installation import how_to_install
-
-if TYPE_CHECKING:
-    from training.data.fetch import DownloadProgress
 
 T = TypeVar("T")
 
@@ -131,7 +128,7 @@ def progress(items: Iterable[T], label: str, total: int | None = None) -> Iterat
 
 
 @contextmanager
-def download_progress() -> "Iterator[DownloadProgress]":
+def download_progress() -> Iterator[Callable[[str, int, int | None], None]]:
     """Progress bars on stderr, one for each file; without a terminal, a line for each."""
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn

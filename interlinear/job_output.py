@@ -1,15 +1,14 @@
 """Reports on submitted training jobs: follows their output and derives the exit code of a command."""
 
+import asyncio
 import re
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from interlinear.console import DONE, FAILED, INTERRUPTED, TERMINATED, say
 from interlinear.progress import LiveLine
-
-if TYPE_CHECKING:
-    from training.ray.jobs import Cluster, Job
+from seq2seq.errors import TrainingError
+from training.ray.jobs import Cluster, Job
 
 WEIGHTS_LINE = re.compile("[0-9a-f]{64}")  # the last line of a training
 STEP_LINE = re.compile(r"epoch \d+  step ")  # progress line, replaced by the next one
@@ -20,7 +19,7 @@ RUN_LINE_TIMEOUT = 60.0  # seconds to wait for the line with a job's run
 NOT_FOUND = 127  # the shell's exit code for an unknown command
 
 
-def report_submission(cluster: "Cluster", job: "Job", wait: bool, notes: Sequence[str] = ()) -> int:
+def report_submission(cluster: Cluster, job: Job, wait: bool, notes: Sequence[str] = ()) -> int:
     """Print a submitted job's MLflow run, its name and the commands for following and stopping it; with `wait`, follow
     it.
 
@@ -43,12 +42,8 @@ def report_submission(cluster: "Cluster", job: "Job", wait: bool, notes: Sequenc
     return DONE
 
 
-def wait_for_run_line(cluster: "Cluster", job: "Job") -> str | None:
+def wait_for_run_line(cluster: Cluster, job: Job) -> str | None:
     """The output line with the address of a job's run. None if the job ends without one or does not start in time."""
-    import asyncio
-
-    from seq2seq.errors import TrainingError
-
     status = LiveLine()
 
     async def find_run_line() -> str | None:
@@ -68,14 +63,12 @@ def wait_for_run_line(cluster: "Cluster", job: "Job") -> str | None:
         status.clear()
 
 
-def follow_job(cluster: "Cluster", job: "Job", shown_line: str | None = None) -> int:
+def follow_job(cluster: Cluster, job: Job, shown_line: str | None = None) -> int:
     """Print a job's output to stderr until it ends, and its last line, the weights' SHA-256, to stdout. Returns its
     exit code.
 
     `shown_line` is a line that has been printed already. Ctrl-C ends the command, not the job.
     """
-    import asyncio
-
     status = LiveLine()
 
     async def lines() -> str:
@@ -104,14 +97,14 @@ def follow_job(cluster: "Cluster", job: "Job", shown_line: str | None = None) ->
     return exit_code(final_job, cluster.address)
 
 
-def detach(cluster: "Cluster", job: "Job", interruption: BaseException) -> int:
+def detach(cluster: Cluster, job: Job, interruption: BaseException) -> int:
     """Print how to follow and stop a job that is no longer followed. Returns the exit code of the interruption."""
     say(f"{job.id} goes on. Stop it: interlinear jobs stop {job.name} --address {cluster.address}")
     say(f"see it again: interlinear jobs logs {job.name} --follow --address {cluster.address}")
     return INTERRUPTED if isinstance(interruption, KeyboardInterrupt) else TERMINATED
 
 
-def exit_code(job: "Job", address: str) -> int:
+def exit_code(job: Job, address: str) -> int:
     """The exit code of a job's command, as a shell would return it; prints the reason for a failure."""
     resume_command = f"interlinear jobs resume {job.name} --address {address}"
     if job.state == "STOPPED":
@@ -128,3 +121,19 @@ def exit_code(job: "Job", address: str) -> int:
     elif code > 128:
         say(f"{job.id} was killed (signal {code - 128}). Go on with it: {resume_command}")
     return code
+
+
+def as_record(job: Job) -> dict[str, str | int | None]:
+    """A job in the form of the JSON output."""
+    return {
+        "name": job.name,
+        "job": job.id,
+        "state": job.state,
+        "exit_code": job.exit_code,
+        "began": job.start_time.isoformat() if job.start_time else None,
+        "ended": job.end_time.isoformat() if job.end_time else None,
+        "recipe": job.spec.recipe,
+        "data": job.spec.data,
+        "user": job.spec.user,
+        "command": job.spec.entrypoint(),
+    }

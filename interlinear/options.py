@@ -1,9 +1,10 @@
 """Command-line arguments and options that several commands share."""
 
 import inspect
-from collections.abc import Callable
-from dataclasses import is_dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, is_dataclass
 from functools import wraps
+from operator import itemgetter
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
@@ -15,27 +16,33 @@ Result = TypeVar("Result")
 
 
 def option_groups(command: Callable[..., Result]) -> Callable[..., Result]:
-    """The command with an option for each field of the dataclasses among its parameters, in their places: options that
-    several commands share are declared once, as the fields. `Annotated[Group, "a", "b"]`: the options a and b only."""
-    groups: dict[str, tuple[Callable[..., object], list[str]]] = {}
+    """The command with an option for each field of the dataclasses among its parameters, and among their fields, in
+    their places: options that several commands share are declared once, as the fields. `Annotated[Group, "a", "b"]`:
+    the options a and b only."""
     parameters: list[inspect.Parameter] = []
-    hints = get_type_hints(command, include_extras=True)
-    for parameter in inspect.signature(command).parameters.values():
-        annotation = hints[parameter.name]
-        group, *names = get_args(annotation) if get_origin(annotation) is Annotated else (annotation,)
-        if not is_dataclass(group) or not isinstance(group, type):
-            parameters.append(parameter.replace(annotation=annotation))
-            continue
-        fields = {field.name: field for field in inspect.signature(group).parameters.values()}
-        types = get_type_hints(group, include_extras=True)
-        groups[parameter.name] = group, names or list(fields)
-        parameters += [fields[name].replace(annotation=types[name]) for name in names or fields]
+
+    def add_options(called: Callable[..., Any], names: Sequence[str] = ()) -> Callable[[dict[str, Any]], Any]:
+        """Add the options of a function or dataclass; returns its call with their values."""
+        hints = get_type_hints(called, include_extras=True)
+        arguments: dict[str, Callable[[dict[str, Any]], Any]] = {}
+        for name, parameter in inspect.signature(called).parameters.items():
+            annotation = hints[name]
+            group, *fields = get_args(annotation) if get_origin(annotation) is Annotated else (annotation,)
+            if names and name not in names:
+                continue
+            if is_dataclass(group) and isinstance(group, type):
+                arguments[name] = add_options(group, fields)
+            else:
+                arguments[name] = itemgetter(name)
+                parameters.append(parameter.replace(annotation=annotation))
+        return lambda values: called(**{name: value_of(values) for name, value_of in arguments.items()})
+
+    call = add_options(command)
 
     @wraps(command)
     def with_groups(**values: Any) -> Result:
-        for name, (group, names) in groups.items():
-            values[name] = group(**{field: values.pop(field) for field in names})
-        return command(**values)
+        result: Result = call(values)
+        return result
 
     with_groups.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     with_groups.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
@@ -81,18 +88,6 @@ TrainingData = Annotated[
     typer.Option("--data", metavar="DATASET", show_default=False, help="A data set's name, or the path of its YAML."),
 ]
 PreparedFolder = Annotated[Path, typer.Option("--prepared", metavar="FOLDER", help="Folder for prepared data.")]
-StorageUri = Annotated[
-    str | None,
-    typer.Option(
-        "--storage",
-        envvar="INTERLINEAR_STORAGE",
-        metavar="URI",
-        show_default=False,
-        show_envvar=False,
-        help="Shared storage for data and checkpoints: s3://BUCKET/PREFIX, gs://... or a shared folder; "
-        "else INTERLINEAR_STORAGE.",
-    ),
-]
 Device = Annotated[str, typer.Option(metavar="DEVICE", help="cpu, cuda or cuda:N.")]
 PRECISION_HELP = (
     "Precision of computation; bf16 is faster on processors that support it, int8 on most CPUs; auto chooses."
@@ -140,10 +135,6 @@ Gpu = Annotated[bool, typer.Option("--gpu", help="A GPU for every worker.")]
 PerGpu = Annotated[
     int, typer.Option(min=1, max=100, metavar="N", help="With --gpu: trials of a tuning that share a GPU.")
 ]
-NoCudaGraphs = Annotated[
-    bool,
-    typer.Option("--no-cuda-graphs", help="With --gpu: launch every operation of an update by itself."),
-]
 
 
 def running_cluster(address: str | None) -> str | None:
@@ -164,20 +155,7 @@ DataCluster = Annotated[
     str | None, typer.Option(metavar="URI", show_default=False, help="A running Ray cluster; else this machine.")
 ]
 RunsFolder = Annotated[Path, typer.Option(metavar="FOLDER", help="Where runs are kept.")]
-RunName = Annotated[
-    str | None, typer.Option("--run", metavar="NAME", show_default=False, help="The run's name; else RECIPE-DATASET.")
-]
 Resume = Annotated[bool, typer.Option("--resume", help="Continue from the newest checkpoint of that name.")]
-Register = Annotated[
-    str | None, typer.Option(metavar="NAME", show_default=False, help="Register the model under this name.")
-]
-Experiment = Annotated[
-    str | None, typer.Option(metavar="NAME", show_default=False, help="MLflow's experiment; else the data set's name.")
-]
-ParentRun = Annotated[
-    str | None, typer.Option(metavar="RUN", show_default=False, help="ID of the parent run in MLflow.")
-]
-NoTracking = Annotated[bool, typer.Option("--no-tracking", help="Do not log to MLflow.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 InputFiles = typer.Argument(
     metavar="[FILE]...", exists=True, dir_okay=False, show_default=False, help="Input files; else stdin."
@@ -197,15 +175,6 @@ Reverse = Annotated[
     str | None,
     typer.Option(metavar="MODEL", show_default=False, help="A model of the opposite direction; see --symmetrize."),
 ]
-ReverseExplanation = Annotated[
-    str | None,
-    typer.Option(
-        "--reverse",
-        metavar="MODEL",
-        show_default=False,
-        help="With --explain: a model of the opposite direction, for alignments by both.",
-    ),
-]
 Symmetrize = Annotated[
     Literal["intersection", "union", "grow", "grow-diag", "grow-diag-final", "grow-diag-final-and"] | None,
     typer.Option(show_default=False, help="How to combine the alignments of both directions, as in Moses."),
@@ -217,19 +186,6 @@ Split = Annotated[
     str | None,
     typer.Option(metavar="NAME", show_default=False, help="The split of the data set; else test."),
 ]
-SourceFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--source", exists=True, dir_okay=False, metavar="FILE", show_default=False, help="Text to translate."
-    ),
-]
-ReferenceFiles = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--reference", exists=True, dir_okay=False, metavar="FILE", show_default=False,
-        help="Reference translations; may be repeated.",
-    ),
-]  # fmt: skip
 MtFile = Annotated[
     Path | None,
     typer.Option(
@@ -251,7 +207,35 @@ ImageNames = Annotated[
         help="File names of the pictures in --image-dir, one per line; an empty line for none.",
     ),
 ]  # fmt: skip
-TokenisedFiles = Annotated[bool, typer.Option("--tokenised", help="Words in the files are separated by spaces.")]
+
+
+@dataclass(frozen=True)
+class TestSetSource:
+    """Where a test set comes from: the command's options."""
+
+    data: DataName = None
+    split: Split = None
+    source: Annotated[
+        Path | None,
+        typer.Option(
+            "--source", exists=True, dir_okay=False, metavar="FILE", show_default=False, help="Text to translate."
+        ),
+    ] = None
+    references: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--reference", exists=True, dir_okay=False, metavar="FILE", show_default=False,
+            help="Reference translations; may be repeated.",
+        ),
+    ] = None  # fmt: skip
+    data_root: DataRoot = None
+    mt: MtFile = None
+    image_dir: ImageFolder = None
+    images: ImageNames = None
+    no_images: Annotated[bool, typer.Option("--no-images", help="Ignore the pictures.")] = False
+    tokenised: Annotated[bool, typer.Option("--tokenised", help="Words in the files are separated by spaces.")] = False
+
+
 SYSTEM_HELP = (
     "a bundle's folder, models:/NAME@ALIAS, models:/NAME/VERSION, runs:/ID/model, a file with outputs, or `unedited`: "
     "the machine translations of a set for post-editing"
@@ -271,7 +255,6 @@ Lowercase = Annotated[
     bool | None,
     typer.Option("--lowercase/--natural-case", show_default=False, help="Ignore case; else as the data set states."),
 ]
-TokenisedInput = Annotated[bool, typer.Option("--tokenised", help="Input and output words are separated by spaces.")]
 ClusterAddress = Annotated[
     str,
     typer.Option(
@@ -289,12 +272,6 @@ def number_range(option: str, text: str) -> tuple[int, int]:
     if not all(number.isascii() and number.isdigit() for number in numbers) or not 1 <= int(fewest) <= int(numbers[1]):
         raise UsageError(option, f"'{text}' is neither a number from 1 on nor a range", "write N, or MIN:MAX")
     return int(fewest), int(numbers[1])
-
-
-def check_cuda_graphs(without: bool, gpu: bool) -> None:
-    """Raise UsageError for `--no-cuda-graphs` where there are none to leave out."""
-    if without and not gpu:
-        raise UsageError("--no-cuda-graphs", "CUDA graphs are used on GPUs only", "leave it out, or train with --gpu")
 
 
 def check_per_gpu(per_gpu: int, gpu: bool) -> None:

@@ -3,15 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from interlinear.console import progress, say
 from seq2seq.errors import UsageError
-
-if TYPE_CHECKING:
-    from training.data.parallel import SplitCounts
 
 DATASETS = Path("data")  # folder in which data sets are made
 DEFAULT_SIZE, DEFAULT_SEED = "5%", 1
@@ -150,18 +147,9 @@ class OwnText:
             say(f"no parallel text, and not read: {', '.join(text.ignored)}")
         task = task or ("summarization" if text.languages[0] == text.languages[1] else "translation")
         counts, new = make_dataset(text, folder, options, task, progress)
-        say(describe_counts(str(text), counts) if new else f"{folder.path} was made of this text before, and is used")
+        say(counts.describe(str(text)) if new else f"{folder.path} was made of this text before, and is used")
         print_description(folder.description)
         return folder.description
-
-
-def describe_counts(text: str, counts: "SplitCounts") -> str:
-    """A sentence on the pairs of each split, and on those in none."""
-    splits = ", ".join(f"{split} {number:,}" for split, number in counts.splits.items())
-    left_out = [f"{counts.empty:,} with an empty side"] if counts.empty else []
-    if counts.near_duplicates:
-        left_out.append(f"{counts.near_duplicates:,} because dev or test have nearly the same")
-    return f"pairs of {text}: {splits}" + (f"; left out: {', '.join(left_out)}" if left_out else "")
 
 
 def print_description(path: Path) -> None:

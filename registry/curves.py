@@ -118,33 +118,12 @@ def find_training_run(store: MlflowStore, model: str, folder: Path) -> str | Non
                 return store.client.get_model_version(stored.name, stored.version).run_id or None
 
 
-def find_or_create_group(tracking: str | None, experiment: str, name: str, tags: Mapping[str, str]) -> str:
-    """The id of the experiment's group run with that name; created where it does not exist."""
-    store = MlflowStore(tracking, create=True)
-    experiment_id = store.experiment(experiment)
-    with store.errors():
-        groups = store.client.search_runs([experiment_id], f"tags.{GROUP_TAG} = '{name}'", max_results=1)
-        if groups:
-            return str(groups[0].info.run_id)
-    run_id = create_group(store, experiment, name, tags)
-    with store.errors():
-        store.client.set_terminated(run_id, "FINISHED")
-    return run_id
-
-
 def create_group(store: MlflowStore, experiment: str, name: str, tags: Mapping[str, str]) -> str:
     """Create a run that groups others, their parent; returns its id. It is open until it is terminated."""
     experiment_id = store.experiment(experiment)
     with store.errors():
         run = store.client.create_run(experiment_id, tags={**tags, GROUP_TAG: name}, run_name=name)
     return str(run.info.run_id)
-
-
-def log_files(tracking: str | None, run_id: str, folder: Path) -> None:
-    """Upload a folder's files to a run, replacing files of the same names. Raises RegistryError."""
-    store = MlflowStore(tracking)
-    with store.errors():
-        store.client.log_artifacts(run_id, str(folder))
 
 
 def _find_run(name: str, tracking: str | None) -> tuple[MlflowStore, str]:

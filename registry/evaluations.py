@@ -2,13 +2,11 @@
 
 import json
 import re
-import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
-from mlflow.entities import Dataset, DatasetInput, InputTag, LoggedModelInput, LoggedModelStatus, Metric, Param, RunTag
+from mlflow.entities import Dataset, DatasetInput, InputTag, LoggedModelInput, LoggedModelStatus, Metric, Param
 
 from registry.address import user
 from registry.curves import PARENT, find_training_run
@@ -98,47 +96,6 @@ def log_evaluation(training: TrainingRun, evaluation: Evaluation) -> str:
         finally:
             store.client.set_terminated(run_id, status)
     return store.run_url(training.experiment_id, run_id)
-
-
-def add_to_training(
-    training: TrainingRun, evaluations: Sequence[Evaluation], tags: Mapping[str, str], readme: str
-) -> None:
-    """Log scores in the training's own run, where MLflow's page compares runs by them and by `tags`, and as tags of the
-    model and of its registered versions, each with its signature. `readme`, the model card with these scores, replaces
-    their description.
-
-    Raises RegistryError.
-    """
-    from seq2seq.bundle import README
-    from seq2seq.bundle.readme import readme_of_version
-
-    scored: dict[str, str] = {}
-    for evaluation in evaluations:
-        for name, signature in evaluation.signatures.items():
-            key = f"{metric_key(evaluation.split)}_{name}"
-            scored |= {key: f"{evaluation.scores[name]:.2f}", f"{key}_signature": signature}
-    client = training.store.client
-    with training.store.errors():
-        client.log_inputs(training.run_id, datasets=[dataset_of(evaluation) for evaluation in evaluations])
-        client.log_batch(
-            training.run_id,
-            metrics=[metric for evaluation in evaluations for metric in metrics_of(evaluation, training.model_id)],
-            tags=[RunTag(key, value) for key, value in {**tags, **scored}.items()],
-        )
-        if training.model_id is None:
-            return
-        with tempfile.TemporaryDirectory() as folder:
-            file = Path(folder, "artifacts", "bundle", README)
-            file.parent.mkdir(parents=True)
-            file.write_text(readme, encoding="utf-8")
-            client.log_model_artifacts(training.model_id, folder)
-        client.set_logged_model_tags(training.model_id, scored)
-        for version in client.search_model_versions(f"run_id = '{training.run_id}'"):
-            if version.source == f"models:/{training.model_id}":
-                for key, value in scored.items():
-                    client.set_model_version_tag(version.name, version.version, key, value)
-                card = readme_of_version(readme, version.name, str(version.version))
-                client.update_model_version(version.name, version.version, card)
 
 
 def dataset_of(evaluation: Evaluation) -> DatasetInput:

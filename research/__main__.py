@@ -26,7 +26,6 @@ from interlinear.options import (
     TrainingCluster,
     check_per_gpu,
 )
-from registry.curves import find_or_create_group, log_files
 from research.figures import PaperFigures
 from research.outputs import add_outputs, archive_file, as_text, read_outputs
 from research.pages import page_folder, read_tables, score_kept_runs, write_tables
@@ -43,6 +42,7 @@ from research.runs import (
     tuning_command,
 )
 from research.scoring import score_run
+from research.tracking import find_or_create_group, log_files
 from research.tunings import apply_tunings, read_tunings, tunings_to_do
 from seq2seq.errors import UsageError
 from training.data.formats import read_file

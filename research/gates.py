@@ -11,7 +11,8 @@ from typing import Any
 
 from interlinear.console import progress, say
 from interlinear.evaluation.scoring import System
-from interlinear.evaluation.test_sets import TestSet, TestSetSource
+from interlinear.evaluation.test_sets import TestSet, read_test_set
+from interlinear.options import TestSetSource
 from research.records import ClassGate, GateAnalysis
 from seq2seq.generate import SequenceGenerator
 from seq2seq.installation import how_to_install
@@ -45,7 +46,9 @@ def has_gates(generation: SequenceGenerator) -> bool:
 def analyse_gates(generation: SequenceGenerator, data: str, test: str, data_root: Path | None) -> GateAnalysis:
     """The gates' values over the references of a test set by forced decoding, and dev BLEU with fixed gates."""
     system = System(data, generation)
-    test_set, dev = (TestSetSource(data, split, None, [], data_root).read([system], False) for split in (test, "dev"))
+    test_set, dev = (
+        read_test_set(TestSetSource(data, split, None, [], data_root), [system], False) for split in (test, "dev")
+    )
     return GateAnalysis(
         by_class=gates_by_class(generation, test_set),
         fixed={value: bleu_with_gate(system, dev, value) for value in FIXED_VALUES},

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from interlinear.console import say
-from registry.curves import find_or_create_group
 from research.papers import PaperTables
 from research.records import Result, RunKey, SystemKey, result_file, write_record
+from research.tracking import find_or_create_group
 from research.tunings import SystemTuning, tuning_file
 from seq2seq.errors import DataError, TrainingError
 from seq2seq.installation import PYTHON

@@ -16,7 +16,8 @@ from interlinear.evaluation.scoring import (
     needs_outputs,
     select_metrics,
 )
-from interlinear.evaluation.test_sets import UNEDITED, TestSet, TestSetSource
+from interlinear.evaluation.test_sets import UNEDITED, TestSet, read_test_set
+from interlinear.options import TestSetSource
 from registry.curves import (
     DEV_BLEU,
     DEV_GATE,
@@ -25,7 +26,7 @@ from registry.curves import (
     RunCurves,
     read_run_curves,
 )
-from registry.evaluations import Evaluation, add_to_training, find_training
+from registry.evaluations import Evaluation, find_training
 from research.gates import analyse_gates, has_gates
 from research.outputs import add_outputs, outputs_sha256
 from research.papers import PaperTables
@@ -40,7 +41,7 @@ from research.records import (
     write_record,
 )
 from research.runs import ReproduceConfig
-from seq2seq.bundle import add_scores
+from research.tracking import add_scores, add_to_training
 from seq2seq.metrics.catalogue import ALIGNMENT
 from seq2seq.metrics.metric import Metric
 from seq2seq.source_names import MT
@@ -130,7 +131,7 @@ def score_split(
     `names`: of scores, as a group names them. `shuffle_images`: a model that reads images is scored with those of other
     lines too. Raises UsageError, DataError.
     """
-    test_set = TestSetSource(data, split, None, [], data_root).read([system], needs_alignments(names, None))
+    test_set = read_test_set(TestSetSource(data, split, None, [], data_root), [system], needs_alignments(names, None))
     answers, reading = test_set.answers(), test_set.reading(None, None)
     selected, left_out = computable_metrics(select_metrics(names, test_set.task, reading), answers)
     search = needs_outputs(selected)

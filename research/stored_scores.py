@@ -15,8 +15,10 @@ import numpy as np
 import sacrebleu
 
 from interlinear.console import say
+from interlinear.evaluation import test_sets
 from interlinear.evaluation.scoring import computable_metrics, select_metrics
-from interlinear.evaluation.test_sets import TestSet, TestSetSource
+from interlinear.evaluation.test_sets import TestSet
+from interlinear.options import TestSetSource
 from registry.cache_folder import cache_folder
 from research.outputs import OutputKey, archive_file, outputs_sha256, read_outputs
 from research.papers import PaperTables
@@ -139,7 +141,7 @@ def kept_statistics(result: TestResult) -> dict[str, Statistics]:
 @cache
 def read_test_set(data: str, split: str, data_root: Path | None) -> TestSet:
     """A split with its references. Raises DataError where its files are not there."""
-    return TestSetSource(data, split, None, [], data_root).read([], aligned=False)
+    return test_sets.read_test_set(TestSetSource(data, split, None, [], data_root), [], aligned=False)
 
 
 @cache

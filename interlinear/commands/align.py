@@ -1,57 +1,52 @@
 """`interlinear align`: word alignment of parallel text, by an aligner learned from it or by a model's attention."""
 
-import json
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from interlinear.console import FAILED, say
-from interlinear.decoding.alignment import AlignmentOutcome, align_pairs, load_aligner, read_pairs
+from interlinear.console import say
 from interlinear.options import AlignedBy, Device, Json, Reverse, Symmetrize, TokenisedPair, Tracking
 from seq2seq.errors import UsageError
 
 TextFile = Annotated[Path, typer.Option(exists=True, dir_okay=False, metavar="FILE", show_default=False)]
-AlignerName = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="[MODEL]",
-        show_default=False,
-        help="A bundle's folder, models:/NAME@ALIAS, models:/NAME/VERSION or runs:/ID/model; or a folder made by "
-        "--save. Without it, an aligner is learned from the pairs.",
-    ),
-]
-Adapt = Annotated[
-    bool,
-    typer.Option(
-        "--adapt", help="First train a copy of MODEL (and of --reverse) on the pairs, for some minutes at most."
-    ),
-]
-Save = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FOLDER",
-        show_default=False,
-        help="Without MODEL: keep the aligner in this new folder, to align other pairs with it. With --adapt: the "
-        "adapted model, and that of --reverse in FOLDER-reverse.",
-    ),
-]
-Seed = Annotated[int | None, typer.Option(min=0, metavar="N", show_default=False, help="With --adapt; else 1.")]
 
 
 def align(
     source: TextFile,
     target: TextFile,
-    model: AlignerName = None,
+    model: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[MODEL]",
+            show_default=False,
+            help="A bundle's folder, models:/NAME@ALIAS, models:/NAME/VERSION or runs:/ID/model; or a folder made by "
+            "--save. Without it, an aligner is learned from the pairs.",
+        ),
+    ] = None,
     by: AlignedBy = None,
     reverse: Reverse = None,
     symmetrize: Symmetrize = None,
     tokenised: TokenisedPair = False,
-    adapt: Adapt = False,
-    seed: Seed = None,
-    save: Save = None,
+    adapt: Annotated[
+        bool,
+        typer.Option(
+            "--adapt", help="First train a copy of MODEL (and of --reverse) on the pairs, for some minutes at most."
+        ),
+    ] = False,
+    seed: Annotated[
+        int | None, typer.Option(min=0, metavar="N", show_default=False, help="With --adapt; else 1.")
+    ] = None,
+    save: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            show_default=False,
+            help="Without MODEL: keep the aligner in this new folder, to align other pairs with it. With --adapt: the "
+            "adapted model, and that of --reverse in FOLDER-reverse.",
+        ),
+    ] = None,
     as_json: Json = False,
     device: Device = "cpu",
     tracking: Tracking = None,
@@ -79,6 +74,7 @@ def align(
     stderr.
     """
     from interlinear.decoding.adaptation import adapt_models
+    from interlinear.decoding.alignment import align_pairs, load_aligner, print_outcomes, read_pairs
     from interlinear.decoding.statistical_alignment import align_statistically
     from seq2seq.alignment.stored_aligner import is_word_aligner
 
@@ -120,27 +116,6 @@ def align(
     return printed.code
 
 
-@dataclass
-class Printed:
-    """The exit code, and the number of target words without a link."""
-
-    code: int = 0
-    unlinked: int = 0
-
-
-def print_outcomes(outcomes: Iterable[AlignmentOutcome], as_json: bool) -> Printed:
-    """Print a line for each outcome; problems on stderr."""
-    printed = Printed()
-    for outcome in outcomes:
-        if outcome.problem:
-            printed.code = FAILED
-            say(f"line {outcome.number}: {outcome.problem} The line stays empty.")
-        alignment = outcome.alignment
-        printed.unlinked += len(alignment.target) - len({link.target for link in alignment.links})
-        print(as_record(outcome) if as_json else alignment.pharaoh)
-    return printed
-
-
 def check_unused(model: str | None, options: Mapping[str, object]) -> None:
     """Raises UsageError for an option that needs a translation model."""
     for option, value in options.items():
@@ -158,11 +133,3 @@ def check_save(model: str | None, save: Path | None) -> None:
     for folder in (save, save.with_name(f"{save.name}-reverse")):
         if folder.exists():
             raise UsageError("--save", f"{folder} exists", "name a new folder")
-
-
-def as_record(outcome: AlignmentOutcome) -> str:
-    """The outcome as one line of JSON."""
-    record: dict[str, object] = {"line": outcome.number, **outcome.alignment.model_dump(exclude_none=True)}
-    if outcome.problem:
-        record["problem"] = outcome.problem
-    return json.dumps(record, ensure_ascii=False)

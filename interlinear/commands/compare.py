@@ -6,16 +6,6 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from interlinear.evaluation.comparison import (
-    Case,
-    compare_systems,
-    find_cases,
-    format_cases,
-    format_table,
-    ranking_metric,
-)
-from interlinear.evaluation.scoring import ScoringRun, load_system, needs_alignments
-from interlinear.evaluation.test_sets import TestSetSource
 from interlinear.options import (
     SYSTEM_HELP,
     AlignedBy,
@@ -23,26 +13,25 @@ from interlinear.options import (
     Json,
     Lowercase,
     MetricNames,
+    TestSetSource,
     Tokenize,
     Tracking,
     option_groups,
 )
 from seq2seq.errors import UsageError
 
-Models = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="MODEL[,MODEL...]",
-        show_default=False,
-        help="Two or more, the first the baseline; several runs of one system are joined by commas. Each: "
-        f"{SYSTEM_HELP}.",
-    ),
-]
-
 
 @option_groups
 def compare(
-    models: Models,
+    models: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="MODEL[,MODEL...]",
+            show_default=False,
+            help="Two or more, the first the baseline; several runs of one system are joined by commas. Each: "
+            f"{SYSTEM_HELP}.",
+        ),
+    ],
     test_set_source: Annotated[
         TestSetSource,
         "data",
@@ -84,6 +73,15 @@ def compare(
     with different seeds, the mean of their scores is compared. Only bootstrap resampling takes the variation between
     runs into account; the scores of the runs are printed as well.
     """
+    from interlinear.evaluation.comparison import (
+        compare_systems,
+        find_cases,
+        format_cases,
+        format_table,
+        ranking_metric,
+    )
+    from interlinear.evaluation.scoring import ScoringRun, load_system, needs_alignments
+
     systems = {model: model.split(",") for model in models}
     runs = [run for names in systems.values() for run in names]
     if len(models) < 2 or len(set(runs)) < len(runs):
@@ -98,7 +96,6 @@ def compare(
         for metric, by_run in scoring.statistics(outputs).items()
     }
     comparisons_by_metric = compare_systems(statistics, scoring.signatures(outputs), samples, correction)
-    cases_by_system: dict[str, list[Case]] = {}
     if case_metric:
         first_runs = {name: (outputs[names[0]], statistics[case_metric][name][0]) for name, names in systems.items()}
         cases_by_system = find_cases(case_metric, first_runs, scoring.test_set, cases)

@@ -6,7 +6,6 @@ from typing import Annotated, Literal
 import typer
 
 from interlinear.commands import figure_systems
-from interlinear.decoding.alignment import load_aligner
 from interlinear.options import (
     AlignedBy,
     DataRoot,
@@ -143,6 +142,7 @@ def alignment(
     tracking: Tracking = None,
 ) -> None:
     """Draw a model's alignment of a pair over a manual one: of given texts, or of a line of a data set."""
+    from interlinear.decoding.alignment import load_aligner
     from interlinear.evaluation.gold_pairs import align_gold_pair, read_gold_pair
     from seq2seq.figures.grid import Languages
     from seq2seq.figures.matrices import alignment_grid

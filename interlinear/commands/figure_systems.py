@@ -6,23 +6,16 @@ from typing import Annotated
 import typer
 
 from interlinear.console import say
-from interlinear.evaluation.charts import curve_panels, score_systems, split_name
-from interlinear.evaluation.scoring import select_metrics
-from interlinear.evaluation.test_sets import TestSetSource
 from interlinear.options import (
-    DataName,
-    DataRoot,
     Device,
     FigureFile,
     FontFile,
     Lowercase,
     MetricNames,
-    ReferenceFiles,
-    SourceFile,
-    Split,
-    TokenisedFiles,
+    TestSetSource,
     Tokenize,
     Tracking,
+    option_groups,
 )
 from seq2seq.errors import UsageError
 
@@ -39,19 +32,17 @@ Runs = Annotated[
         help="A run's folder, or runs:/ID. Runs of one name, else of one recipe, are seeds of a system.",
     ),
 ]  # fmt: skip
+TestSetOptions = Annotated[TestSetSource, "data", "split", "source", "references", "tokenised", "data_root"]
 
 
+@option_groups
 def lengths(
     models: Systems,
-    data: DataName = None,
-    split: Split = None,
-    source: SourceFile = None,
-    reference: ReferenceFiles = None,
+    test_set_source: TestSetOptions = TestSetSource(),
     longer_than: Annotated[
         list[int] | None,
         typer.Option(min=0, metavar="N", show_default=False, help="A threshold; may be repeated. Else 0, 10, ..., 60."),
     ] = None,
-    tokenised: TokenisedFiles = False,
     metric: Annotated[
         str | None,
         typer.Option("--metric", metavar="NAME", show_default=False, help="A metric's name; else the task's first."),
@@ -60,7 +51,6 @@ def lengths(
     lowercase: Lowercase = None,
     output: FigureFile = Path("lengths.png"),
     font: FontFile = None,
-    data_root: DataRoot = None,
     device: Device = "cpu",
     tracking: Tracking = None,
 ) -> None:
@@ -68,15 +58,16 @@ def lengths(
 
     A threshold that fewer than ten sentences exceed is left out.
     """
+    from interlinear.evaluation.charts import score_systems
+    from interlinear.evaluation.scoring import select_metrics
     from seq2seq.figures.lengths import THRESHOLDS, score_by_length, score_curve_by_length
 
     if metric and len(selected := select_metrics(metric)) > 1:
         raise UsageError(f"--metric {metric}", "these are several scores", f"name one, as {selected[0].name}")
-    if reference and not source and not data:
+    if test_set_source.references and not test_set_source.source and not test_set_source.data:
         raise UsageError(
             "--source", "sentences go by the number of their source's words", "give the file of sources too"
         )
-    test_set_source = TestSetSource(data, split, source, reference or [], data_root, tokenised=tokenised)
     scores = score_systems(models, test_set_source, metric, tokenize, lowercase, device, tracking)
     chosen_metric = next(iter(scores.statistics))
     curves = [
@@ -87,30 +78,26 @@ def lengths(
     print(score_by_length(curves, chosen_metric.name.upper(), output, font))
 
 
+@option_groups
 def systems(
     models: Systems,
-    data: DataName = None,
-    split: Split = None,
-    source: SourceFile = None,
-    reference: ReferenceFiles = None,
-    tokenised: TokenisedFiles = False,
+    test_set_source: TestSetOptions = TestSetSource(),
     metrics: MetricNames = None,
     tokenize: Tokenize = None,
     lowercase: Lowercase = None,
     samples: Annotated[int, typer.Option(min=0, metavar="N", help="Number of resamples; 0: 1,000.")] = 0,
     output: FigureFile = Path("systems.png"),
     font: FontFile = None,
-    data_root: DataRoot = None,
     device: Device = "cpu",
     tracking: Tracking = None,
 ) -> None:
     """Draw the scores of systems with 95 % intervals by paired bootstrap; the first is the baseline."""
+    from interlinear.evaluation.charts import score_systems
     from seq2seq.figures.systems import Comparison, SystemScore, system_comparison, system_comparisons
     from seq2seq.metrics.significance import compare
 
     if len(models) < 2:
         raise UsageError("figure systems", "one system alone cannot be compared", "name two or more")
-    test_set_source = TestSetSource(data, split, source, reference or [], data_root, tokenised=tokenised)
     system_scores = score_systems(models, test_set_source, metrics, tokenize, lowercase, device, tracking)
     comparisons = []
     for metric, by_system in system_scores.statistics.items():
@@ -142,6 +129,7 @@ def curves(
     tracking: Tracking = None,
 ) -> None:
     """Draw learning curves, epoch by epoch. Seeds of one system are a line, their mean, in a band."""
+    from interlinear.evaluation.charts import curve_panels, split_name
     from registry.curves import DEV_BLEU, read_run_curves
     from seq2seq.figures.curves import learning_curves
 

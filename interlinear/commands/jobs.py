@@ -3,17 +3,12 @@
 import json
 import sys
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from interlinear.console import DONE, say
-from interlinear.job_output import follow_job, report_submission
 from interlinear.options import ClusterAddress, Json, WaitForJob
-from interlinear.progress import format_duration
-
-if TYPE_CHECKING:
-    from training.ray.jobs import Job
 
 app = typer.Typer(help="List, follow, stop and resume submitted trainings.", no_args_is_help=True)
 
@@ -27,6 +22,8 @@ COLUMNS = ("NAME", "JOB", "STATE", "BEGAN", "TOOK", "RECIPE", "DATA", "BY")
 @app.command("list")
 def list_jobs(address: ClusterAddress, as_json: Json = False) -> None:
     """List the cluster's jobs, running and ended."""
+    from interlinear.job_output import as_record
+    from interlinear.progress import format_duration
     from training.ray.jobs import Cluster
 
     jobs, now = Cluster(address).jobs(), datetime.now(UTC)
@@ -51,22 +48,6 @@ def list_jobs(address: ClusterAddress, as_json: Json = False) -> None:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
-def as_record(job: "Job") -> dict[str, str | int | None]:
-    """A job in the form of the JSON output."""
-    return {
-        "name": job.name,
-        "job": job.id,
-        "state": job.state,
-        "exit_code": job.exit_code,
-        "began": job.start_time.isoformat() if job.start_time else None,
-        "ended": job.end_time.isoformat() if job.end_time else None,
-        "recipe": job.spec.recipe,
-        "data": job.spec.data,
-        "user": job.spec.user,
-        "command": job.spec.entrypoint(),
-    }
-
-
 @app.command()
 def logs(
     name: Name,
@@ -74,6 +55,7 @@ def logs(
     follow: Annotated[bool, typer.Option("--follow", help="Print new output until the job ends.")] = False,
 ) -> int:
     """Print a job's output; with --follow also new output until the job ends, and exit with its exit code."""
+    from interlinear.job_output import follow_job
     from training.ray.jobs import Cluster
 
     cluster = Cluster(address)
@@ -98,6 +80,7 @@ def stop(name: Name, address: ClusterAddress) -> None:
 @app.command()
 def resume(name: Name, address: ClusterAddress, wait: WaitForJob = False) -> int:
     """Submit an ended job again with the same options; it continues from its newest checkpoint."""
+    from interlinear.job_output import report_submission
     from training.ray.jobs import Cluster
 
     cluster = Cluster(address)

@@ -16,7 +16,6 @@ from interlinear.options import (
     number_range,
 )
 from interlinear.serving.serve_here import bind_socket, serve_here
-from interlinear.serving.serve_settings import champion_model, load_settings, parse_model, with_reverse_models
 from seq2seq.errors import UsageError
 
 
@@ -130,6 +129,7 @@ def serve(
     INTERLINEAR_SERVE_...: see docs/rest-api.md. How to run it safely: docs/security.md. On a cluster: docs/serving.md.
     """
     from interlinear import console
+    from interlinear.serving.serve_settings import champion_model, load_settings, parse_model, with_reverse_models
     from seq2seq.devices import check_device
     from service import logging as service_logging
 

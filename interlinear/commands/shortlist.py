@@ -1,16 +1,12 @@
 """`interlinear shortlist`: makes the shortlist of a model, which is then searched among fewer words."""
 
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from interlinear.console import say
 from interlinear.options import DataRoot, Device, Json, Tracking, TrainingData
-
-if TYPE_CHECKING:
-    from interlinear.decoding.shortlist_making import DevCoverage, MadeShortlist
 
 
 def shortlist(
@@ -64,6 +60,8 @@ def shortlist(
     set's references, and of the model's own outputs from the whole vocabulary, is among them.
     """
     from interlinear.decoding.shortlist_making import (
+        as_record,
+        as_text,
         check_destination,
         find_destination,
         keep_shortlist,
@@ -92,30 +90,3 @@ def shortlist(
         say(f"{dataset.name} has no dev set: what the shortlist covers is not measured.")
     vocabulary = bundle.card.model.target.vocabulary
     print(as_record(name, made, measured) if as_json else as_text(name, made, measured, vocabulary))
-
-
-def as_text(name: str, made: "MadeShortlist", measured: "DevCoverage | None", vocabulary: int) -> str:
-    """What was made, and what it covers, for people."""
-    lines = [f"{name} has a shortlist of {made.pairs:,} pairs"]
-    if measured:
-        references, outputs = measured.references, measured.outputs
-        lines += [
-            f"words of a sentence: {references.candidates_each:,.0f} of {vocabulary:,} on average "
-            f"(dev, {references.sentences:,} sentences)",
-            f"they cover {references.share:.2%} of the references' words, and {outputs.share:.2%} of those that the "
-            "model writes from the whole vocabulary",
-        ]
-    return "\n".join(lines)
-
-
-def as_record(name: str, made: "MadeShortlist", measured: "DevCoverage | None") -> str:
-    """The same as JSON."""
-    record: dict[str, object] = {"model": name, "pairs": made.pairs, "left_out": made.left_out}
-    if measured:
-        record["dev"] = {
-            "sentences": measured.references.sentences,
-            "words": measured.references.candidates_each,
-            "references_covered": measured.references.share,
-            "outputs_covered": measured.outputs.share,
-        }
-    return json.dumps(record)

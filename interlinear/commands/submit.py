@@ -2,61 +2,24 @@
 
 import os
 import re
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from interlinear.console import say
-from interlinear.job_output import report_submission
-from interlinear.options import (
-    ClusterAddress,
-    DataName,
-    Experiment,
-    Gpu,
-    NoCudaGraphs,
-    NoTracking,
-    ParentRun,
-    RecipeName,
-    Register,
-    Resume,
-    RunName,
-    Settings,
-    StorageUri,
-    Tracking,
-    WaitForJob,
-    Workers,
-    check_cuda_graphs,
-    number_range,
-    option_groups,
-)
-from interlinear.parallel_text import OwnText
+from interlinear.options import ClusterAddress, WaitForJob, Workers, number_range, option_groups
+from interlinear.training_options import TrainingOptions
 from seq2seq.errors import UsageError
-
-if TYPE_CHECKING:
-    from training.storage.storage import Storage
 
 LOCAL_STORE = re.compile(r"(sqlite|file):|[^:]*$")  # an MLflow URI that refers to a local file
 
 
 @option_groups
 def submit(
-    recipe: RecipeName,
     address: ClusterAddress,
-    data: DataName = None,
-    own_text: OwnText = OwnText(),
-    settings: Settings = None,
+    options: TrainingOptions,
     workers: Workers = "1",
-    gpu: Gpu = False,
-    no_cuda_graphs: NoCudaGraphs = False,
-    run: RunName = None,
-    resume: Resume = False,
     wait: WaitForJob = False,
-    storage: StorageUri = None,
-    register: Register = None,
-    tracking: Tracking = None,
-    experiment: Experiment = None,
-    parent: ParentRun = None,
-    no_tracking: NoTracking = False,
     data_root: Annotated[
         str | None,
         typer.Option(
@@ -90,49 +53,42 @@ def submit(
     text too, as with --pack-data. The first line is the address of its run in MLflow. Without --wait the job's name is
     printed then, and the command ends.
     """
+    from interlinear.job_output import report_submission
     from training.ray.job_package import build_job_spec, build_package
     from training.ray.jobs import Cluster, check_resources
+    from training.storage.storage import Storage
 
     min_workers, _ = number_range("--workers", workers)
-    check_cuda_graphs(no_cuda_graphs, gpu)
-    if no_tracking and (register or tracking or experiment or parent):
-        raise UsageError("--no-tracking", "the other options of MLflow have no effect with it", "leave it or them out")
-    pack_data = pack_data or bool(own_text.paths)
+    options.check()
+    log = options.log
+    pack_data = pack_data or bool(options.own_text.paths)
     if pack_data and data_root:
         raise UsageError(
             "--data-root", "the text goes along, so it lies in no folder of the cluster", "leave it or the text out"
         )
-    data = own_text.data_set(data, recipe, settings or ())
-    package = build_package(
-        recipe, data, settings or (), pack_data, storage=text_storage(storage) if pack_data else None
-    )
-    options = [word for setting in settings or () for word in ("--set", setting)]
+    data, settings = options.data_set(), options.settings or ()
+    storage = None
+    if pack_data and options.storage and "://" in options.storage:  # this machine and the cluster reach it by one URI
+        storage = Storage(options.storage, say)
+    package = build_package(options.recipe, data, settings, pack_data, storage=storage)
+    words = [word for setting in settings for word in ("--set", setting)]
     valued = {
-        "--workers": workers, "--storage": storage, "--register": register, "--experiment": experiment,
-        "--parent": parent, "--data-root": data_root, "--prepared": prepared, "--runs": runs,
+        "--workers": workers, "--storage": options.storage, "--register": log.register,
+        "--experiment": log.experiment, "--parent": log.parent, "--data-root": data_root, "--prepared": prepared,
+        "--runs": runs,
     }  # fmt: skip
-    options += [word for option, value in valued.items() if value for word in (option, value)]
-    flags = {"--gpu": gpu, "--no-cuda-graphs": no_cuda_graphs, "--no-tracking": no_tracking}
-    options += [option for option, on in flags.items() if on]
-    environment = job_environment(env or (), None if no_tracking else tracking)
-    job_spec = build_job_spec(package, run, options, resume, folder)
+    words += [word for option, value in valued.items() if value for word in (option, value)]
+    flags = {"--gpu": options.gpu, "--no-cuda-graphs": options.no_cuda_graphs, "--no-tracking": log.no_tracking}
+    words += [option for option, on in flags.items() if on]
+    environment = job_environment(env or (), None if log.no_tracking else log.tracking)
+    job_spec = build_job_spec(package, options.run, words, options.resume, folder)
     cluster = Cluster(address)
     if not may_grow:
-        check_resources(cluster.resources(), min_workers, gpu, cluster.address)
+        check_resources(cluster.resources(), min_workers, options.gpu, cluster.address)
     notes = [cluster.version_difference] if cluster.version_difference else []
     if package.files:
         notes.append(f"with it go {', '.join(package.files)}: {sum(map(len, package.files.values())):,} bytes.")
     return report_submission(cluster, cluster.submit(job_spec, package.files, environment), wait, notes)
-
-
-def text_storage(uri: str | None) -> "Storage | None":
-    """The storage for text that is too large to send along, if it is one that this machine and the cluster reach by the
-    same URI. Raises UsageError."""
-    if uri is None or "://" not in uri:
-        return None
-    from training.storage.storage import Storage
-
-    return Storage(uri, say)
 
 
 def job_environment(names: "list[str] | tuple[str, ...]", tracking: str | None) -> dict[str, str]:

@@ -9,7 +9,7 @@ import typer
 from interlinear.commands.keys import Keys
 from interlinear.console import say
 from interlinear.options import DataRoot, Json
-from interlinear.parallel_text import DEFAULT_SEED, DEFAULT_SIZE, DevSize, OwnLanguages, TestSize, describe_counts
+from interlinear.parallel_text import DEFAULT_SEED, DEFAULT_SIZE, DevSize, OwnLanguages, TestSize
 from seq2seq.errors import UsageError
 
 app = typer.Typer(
@@ -92,7 +92,7 @@ def export(
         say(f"{added:,} pairs are added to train" + (f"; {left_out:,} are nearly in dev or test" if left_out else ""))
     else:
         sizes = SplitSize.parse("--dev", dev or DEFAULT_SIZE), SplitSize.parse("--test", test or DEFAULT_SIZE)
-        say(describe_counts("suggestions", export_alone(pairs, chosen, folder, SplitOptions(*sizes, DEFAULT_SEED))))
+        say(export_alone(pairs, chosen, folder, SplitOptions(*sizes, DEFAULT_SEED)).describe("suggestions"))
     print(SplitFolder(folder).description)
 
 

@@ -2,16 +2,12 @@
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from interlinear.console import FAILED, progress, say
-from interlinear.decoding.alignment import load_reverse
-from interlinear.decoding.glossary import DoNotTranslate, FindTerms, Glossary, Protect, terms_finder
-from interlinear.decoding.input_lines import attach_inputs, read_groups
+from interlinear.console import FAILED, say
 from interlinear.decoding.search_options import SearchOverrides
-from interlinear.decoding.translation import LineOutcome, check_target_prefix, translate_lines
 from interlinear.options import (
     CompileSearch,
     Device,
@@ -22,18 +18,11 @@ from interlinear.options import (
     ModelName,
     MtFile,
     PrecisionName,
-    ReverseExplanation,
-    TokenisedInput,
     Tracking,
     UseShortlist,
     option_groups,
 )
 from seq2seq.errors import UsageError
-
-if TYPE_CHECKING:
-    from documents import DocumentFile
-    from seq2seq.generate import SequenceGenerator
-    from seq2seq.search import SearchOptions
 
 
 @option_groups
@@ -44,10 +33,30 @@ def translate(
     image_dir: ImageFolder = None,
     images: ImageNames = None,
     search: SearchOverrides = SearchOverrides(),
-    tokenised: TokenisedInput = False,
-    glossary: Glossary = None,
-    do_not_translate: DoNotTranslate = None,
-    protect: Protect = True,
+    tokenised: Annotated[
+        bool, typer.Option("--tokenised", help="Input and output words are separated by spaces.")
+    ] = False,
+    glossary: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            show_default=False,
+            exists=True,
+            dir_okay=False,
+            help="How terms are translated: a .tsv or .csv with a source and a target on each line.",
+        ),
+    ] = None,
+    do_not_translate: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TEXT", show_default=False, help="What stays as it is; may be given several times."),
+    ] = None,
+    protect: Annotated[
+        bool,
+        typer.Option(
+            "--protect/--no-protect",
+            help="Keep URLs, e-mail addresses, placeholders, inline tags, emoji, and numbers with units as they are.",
+        ),
+    ] = True,
     target_prefix: Annotated[
         str | None,
         typer.Option(metavar="TEXT", show_default=False, help="Begin every output with TEXT, and search the rest."),
@@ -55,7 +64,15 @@ def translate(
     explain: Annotated[
         bool, typer.Option("--explain", help="Print JSON with attention weights, alignments, confidences, doubts.")
     ] = False,
-    reverse: ReverseExplanation = None,
+    reverse: Annotated[
+        str | None,
+        typer.Option(
+            "--reverse",
+            metavar="MODEL",
+            show_default=False,
+            help="With --explain: a model of the opposite direction, for alignments by both.",
+        ),
+    ] = None,
     as_json: Json = False,
     device: Device = "cpu",
     precision: PrecisionName = "fp32",
@@ -85,8 +102,12 @@ def translate(
     pptx, xlsx, odt, odp, ods or epub. Only its text changes. A sentence that the model cannot read stays, and the exit
     code is 1. See docs/documents.md.
     """
-    from interlinear.decoding.document_translation import check_lines, document_to_translate
+    from interlinear.decoding.alignment import load_reverse
+    from interlinear.decoding.document_translation import check_lines, document_to_translate, write_translation
+    from interlinear.decoding.glossary import terms_finder
+    from interlinear.decoding.input_lines import attach_inputs, read_groups
     from interlinear.decoding.model_loading import load_bundle
+    from interlinear.decoding.translation import as_record, as_text, check_target_prefix, translate_lines
     from seq2seq.generate import SequenceGenerator
 
     if reverse and not explain:
@@ -124,50 +145,3 @@ def translate(
         print(as_record(outcome) if as_json or explain else as_text(outcome, numbered=search.n_best is not None))
         sys.stdout.flush()
     return FAILED if failed else 0
-
-
-def write_translation(
-    generation: "SequenceGenerator",
-    document: "DocumentFile",
-    options: "SearchOptions",
-    output: Path,
-    find_terms: FindTerms | None,
-) -> int:
-    """Translate a document and write it; returns the exit code."""
-    from interlinear.decoding.document_translation import translate_document, write_at_once
-
-    if (task := generation.bundle.card.task) != "translation":
-        raise UsageError("--output", f"documents are translated, and this is a model for {task}", "name another model")
-    translated = translate_document(
-        generation, document, options, lambda answers, total: progress(answers, "translating", total), find_terms
-    )
-    write_at_once(output, translated.content)
-    for sentence, problem in translated.problems.items():
-        say(f"{sentence[:60]!r}: {problem}. The sentence stays.")
-    return FAILED if translated.problems else 0
-
-
-def as_text(outcome: LineOutcome, numbered: bool) -> str:
-    """The outcome as plain text; `numbered` adds line numbers and scores, for n-best lists."""
-    candidates = outcome.answer.candidates if outcome.answer else []
-    if not numbered:
-        return candidates[0].text if candidates else ""
-    if not candidates:
-        return f"{outcome.line.number} |||  ||| 0"
-    return "\n".join(f"{outcome.line.number} ||| {c.text} ||| {c.score:.4f}" for c in candidates)
-
-
-def as_record(outcome: LineOutcome) -> str:
-    """The outcome as one line of JSON."""
-    import json
-
-    record: dict[str, object] = {"line": outcome.line.number, "source": outcome.line.text, **outcome.line.extra_texts}
-    record["translations"] = [
-        {"text": c.text, "score": c.score, "log_probability": c.log_probability}
-        for c in (outcome.answer.candidates if outcome.answer else [])
-    ]
-    if outcome.answer and outcome.answer.explanation:
-        record["explanation"] = outcome.answer.explanation.model_dump()
-    if outcome.problem:
-        record["problem"] = outcome.problem
-    return json.dumps(record, ensure_ascii=False)

@@ -7,22 +7,21 @@ import typer
 
 from interlinear.options import (
     DataRoot,
-    Experiment,
-    NoTracking,
     PerGpu,
     PreparedFolder,
     RecipeName,
     Resume,
     RunsFolder,
     Settings,
-    Tracking,
     TrainingCluster,
     TrainingData,
     check_per_gpu,
+    option_groups,
 )
-from seq2seq.errors import UsageError
+from interlinear.training_options import TrackingOptions
 
 
+@option_groups
 def tune(
     recipe: RecipeName,
     data: TrainingData,
@@ -67,9 +66,7 @@ def tune(
         typer.Option(metavar="NAME", show_default=False, help="The tuning's name; else RECIPE-DATASET-tuning."),
     ] = None,
     resume: Resume = False,
-    tracking: Tracking = None,
-    experiment: Experiment = None,
-    no_tracking: NoTracking = False,
+    log: Annotated[TrackingOptions, "tracking", "experiment", "no_tracking"] = TrackingOptions(),
     data_root: DataRoot = None,
     prepared: PreparedFolder = Path("prepared"),
     runs: RunsFolder = Path("runs"),
@@ -83,12 +80,13 @@ def tune(
     from training.tuning.planning import TuningRequest
     from training.tuning.space import read_space
 
-    if no_tracking and (tracking or experiment):
-        raise UsageError("--no-tracking", "the other options of MLflow have no effect with it", "leave it or them out")
+    log.check()
     check_per_gpu(per_gpu, gpu)
     own_space = read_space(space, ranges or ()) if space or ranges else None
     request = TuningRequest(
         recipe, data, tuple(settings or ()), own_space, trials, seed, epochs, grace, reduction,
-        runs, run, data_root, prepared, tracking,
+        runs, run, data_root, prepared, log.tracking,
     )  # fmt: skip
-    return run_tuning(request, TuningConfig(at_once, gpu, address, not no_tracking, experiment, per_gpu), resume)
+    return run_tuning(
+        request, TuningConfig(at_once, gpu, address, not log.no_tracking, log.experiment, per_gpu), resume
+    )

@@ -1,21 +1,23 @@
 """Word alignment by forced decoding, with one model or with two of opposite directions."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from interlinear.console import FAILED, say
+from interlinear.decoding.model_loading import load_generation
 from interlinear.options import AlignmentKind
+from seq2seq.alignment import Alignment, Symmetrization, alignment_from, bidirectional_alignment
 from seq2seq.attention_reading import READINGS, AttentionReading
+from seq2seq.bundle import ModelCard
+from seq2seq.config import Precision
 from seq2seq.errors import DataError, UsageError
-
-if TYPE_CHECKING:
-    from seq2seq.alignment import Alignment, Symmetrization
-    from seq2seq.bundle import ModelCard
-    from seq2seq.config import Precision
-    from seq2seq.explain import Explanation
-    from seq2seq.generate import SequenceGenerator
+from seq2seq.explain import Explanation
+from seq2seq.generate import SequenceGenerator
+from seq2seq.text import UNKNOWN
+from training.data.formats import read_file
 
 PAIRS_AT_A_TIME = 512  # sentence pairs per batch of input
 
@@ -34,7 +36,7 @@ class AlignmentOutcome:
     """The alignment of a pair; empty if one side is empty, or if there was a problem."""
 
     number: int
-    alignment: "Alignment"
+    alignment: Alignment
     problem: str = ""
 
 
@@ -46,8 +48,6 @@ class UnknownWords:
     first: int = 0
 
     def add(self, number: int, ids: list[int]) -> None:
-        from seq2seq.text import UNKNOWN
-
         if count := ids.count(UNKNOWN):
             self.first = self.first or number
             self.words += count
@@ -57,9 +57,9 @@ class UnknownWords:
 class Aligner:
     """The models and options of an alignment in one or both directions."""
 
-    forward: "SequenceGenerator"
-    backward: "SequenceGenerator | None" = None
-    symmetrization: "Symmetrization | None" = None
+    forward: SequenceGenerator
+    backward: SequenceGenerator | None = None
+    symmetrization: Symmetrization | None = None
     by: AlignmentKind | None = None
     raw: bool = True
     unknown: UnknownWords = field(default_factory=UnknownWords)
@@ -74,14 +74,12 @@ def load_aligner(
     model: str,
     by: AlignmentKind | None,
     reverse: str | None,
-    symmetrize: "Symmetrization | None",
+    symmetrize: Symmetrization | None,
     tokenised: bool,
     device: str,
     tracking: str | None,
 ) -> Aligner:
     """Load the models. Raises UsageError if they do not fit the options or each other."""
-    from interlinear.decoding.model_loading import load_generation
-
     check_symmetrized(reverse, symmetrize)
     forward = load_generation(model, tracking, device)
     backward = load_reverse(reverse, forward.bundle.card, device, tracking) if reverse else None
@@ -92,17 +90,15 @@ def load_aligner(
 
 
 def load_reverse(
-    reverse: str, card: "ModelCard", device: str, tracking: str | None, precision: "Precision" = "fp32"
-) -> "SequenceGenerator":
+    reverse: str, card: ModelCard, device: str, tracking: str | None, precision: Precision = "fp32"
+) -> SequenceGenerator:
     """Load the model of the opposite direction. Raises UsageError if its languages do not match the card's."""
-    from interlinear.decoding.model_loading import load_generation
-
     backward = load_generation(reverse, tracking, device, precision)
     card.check_opposite(backward.bundle.card, "--reverse")
     return backward
 
 
-def check_symmetrized(reverse: str | None, symmetrize: "Symmetrization | None") -> None:
+def check_symmetrized(reverse: str | None, symmetrize: Symmetrization | None) -> None:
     """Raises UsageError if only one of --reverse and --symmetrize is present."""
     if symmetrize and not reverse:
         raise UsageError(
@@ -127,11 +123,9 @@ def check_reading(
 
 def align_pairs(aligner: Aligner, pairs: Iterator[SentencePair]) -> Iterator[AlignmentOutcome]:
     """The outcome of every pair, in order. Raises DataError if the two models split a pair into different words."""
-    from seq2seq.alignment import Alignment, alignment_from, bidirectional_alignment
-
     reading = aligner.reading
 
-    def force_decode(model: "SequenceGenerator", texts: Sequence[tuple[str, str]]) -> Iterator["Explanation"]:
+    def force_decode(model: SequenceGenerator, texts: Sequence[tuple[str, str]]) -> Iterator[Explanation]:
         name = model.bundle.card.model.first_text
         pairs = (({name: text}, output) for text, output in texts)
         return model.align(pairs, aligner.raw, reading)
@@ -170,7 +164,7 @@ def length_problem(aligner: Aligner, pair: SentencePair) -> str:
     return problem and f"read by the reverse model, {problem}"
 
 
-def too_long(generation: "SequenceGenerator", pair: SentencePair, raw: bool, unknown: UnknownWords) -> str:
+def too_long(generation: SequenceGenerator, pair: SentencePair, raw: bool, unknown: UnknownWords) -> str:
     """A sentence that states which side of a pair is too long, or an empty string. Counts unknown target words."""
     name = generation.bundle.card.model.first_text
     limits = generation.bundle.card.limits
@@ -186,8 +180,6 @@ def too_long(generation: "SequenceGenerator", pair: SentencePair, raw: bool, unk
 
 def read_pairs(source: Path, target: Path) -> Iterator[SentencePair]:
     """The lines of two files in parallel. Raises DataError if one file has more lines."""
-    from training.data.formats import read_file
-
     lines = zip_longest(read_file(source), read_file(target))
     for number, (left, right) in enumerate(lines, 1):
         if left is None or right is None:
@@ -197,3 +189,32 @@ def read_pairs(source: Path, target: Path) -> Iterator[SentencePair]:
                 "line i of each must belong together",
             )
         yield SentencePair(number, left, right)
+
+
+@dataclass
+class Printed:
+    """The exit code, and the number of target words without a link."""
+
+    code: int = 0
+    unlinked: int = 0
+
+
+def print_outcomes(outcomes: Iterable[AlignmentOutcome], as_json: bool) -> Printed:
+    """Print a line for each outcome; problems on stderr."""
+    printed = Printed()
+    for outcome in outcomes:
+        if outcome.problem:
+            printed.code = FAILED
+            say(f"line {outcome.number}: {outcome.problem} The line stays empty.")
+        alignment = outcome.alignment
+        printed.unlinked += len(alignment.target) - len({link.target for link in alignment.links})
+        print(as_record(outcome) if as_json else alignment.pharaoh)
+    return printed
+
+
+def as_record(outcome: AlignmentOutcome) -> str:
+    """The outcome as one line of JSON."""
+    record: dict[str, object] = {"line": outcome.number, **outcome.alignment.model_dump(exclude_none=True)}
+    if outcome.problem:
+        record["problem"] = outcome.problem
+    return json.dumps(record, ensure_ascii=False)

@@ -10,6 +10,7 @@ from pathlib import Path
 from documents import AlignedText, DocumentFile, Segment
 from documents.files import ARCHIVE_READERS, read_file
 from documents.inline import join_aligned
+from interlinear.console import FAILED, progress, say
 from interlinear.decoding.glossary import FindTerms
 from seq2seq.errors import RequestError, UsageError
 from seq2seq.formatted_output import format_result
@@ -180,3 +181,22 @@ def write_at_once(path: Path, content: bytes) -> None:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def write_translation(
+    generation: SequenceGenerator,
+    document: DocumentFile,
+    options: SearchOptions,
+    output: Path,
+    find_terms: FindTerms | None,
+) -> int:
+    """Translate a document and write it; returns the exit code."""
+    if (task := generation.bundle.card.task) != "translation":
+        raise UsageError("--output", f"documents are translated, and this is a model for {task}", "name another model")
+    translated = translate_document(
+        generation, document, options, lambda answers, total: progress(answers, "translating", total), find_terms
+    )
+    write_at_once(output, translated.content)
+    for sentence, problem in translated.problems.items():
+        say(f"{sentence[:60]!r}: {problem}. The sentence stays.")
+    return FAILED if translated.problems else 0

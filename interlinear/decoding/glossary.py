@@ -2,44 +2,18 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
 
-import typer
-
+from seq2seq.bundle import Bundle
 from seq2seq.errors import DataError, RequestError, UsageError
+from seq2seq.model.ensemble import Predictor
+from seq2seq.terms import GlossaryEntry, Term, TermFinder, TermOptions
+from seq2seq.terms.entries import parse_entries
 
-if TYPE_CHECKING:
-    from seq2seq.bundle import Bundle
-    from seq2seq.model.ensemble import Predictor
-    from seq2seq.terms import GlossaryEntry, Term
-
-FindTerms = Callable[[str], "tuple[Term, ...]"]  # in a text
-
-Glossary = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE",
-        show_default=False,
-        exists=True,
-        dir_okay=False,
-        help="How terms are translated: a .tsv or .csv with a source and a target on each line.",
-    ),
-]
-DoNotTranslate = Annotated[
-    list[str] | None,
-    typer.Option(metavar="TEXT", show_default=False, help="What stays as it is; may be given several times."),
-]
-Protect = Annotated[
-    bool,
-    typer.Option(
-        "--protect/--no-protect",
-        help="Keep URLs, e-mail addresses, placeholders, inline tags, emoji, and numbers with units as they are.",
-    ),
-]
+FindTerms = Callable[[str], tuple[Term, ...]]  # in a text
 
 
 def terms_finder(
-    bundle: "Bundle[Predictor]",
+    bundle: Bundle[Predictor],
     glossary: Path | None,
     do_not_translate: Sequence[str] | None,
     protect: bool,
@@ -50,8 +24,6 @@ def terms_finder(
 
     Raises UsageError for terms that the model or the text cannot have, DataError for a malformed file.
     """
-    from seq2seq.terms import TermFinder, TermOptions
-
     entries = tuple(read_glossary(glossary)) if glossary else ()
     given = "--glossary" if glossary else "--do-not-translate" if do_not_translate else None
     if given and tokenised:
@@ -67,13 +39,11 @@ def terms_finder(
         raise UsageError(f"--{error.where.replace('_', '-')}", error.problem, error.remedy) from None
 
 
-def read_glossary(path: Path) -> "list[GlossaryEntry]":
+def read_glossary(path: Path) -> list[GlossaryEntry]:
     """The entries of a file: with commas between source and target if its name ends in .csv, else with tabs.
 
     Raises DataError, located at the line, for a line without both, and for a file that is not UTF-8.
     """
-    from seq2seq.terms.entries import parse_entries
-
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             return list(parse_entries(file, "csv" if path.suffix.lower() == ".csv" else "tsv", str(path)))

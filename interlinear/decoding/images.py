@@ -4,26 +4,23 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import numpy as np
+
+from seq2seq.config import ImageGrid
 from seq2seq.errors import DataError, RequestError, UsageError
+from seq2seq.images.decode import SUFFIXES, decode_image
+from training.data.dataset import Dataset
+from training.data.formats import read_file
+from training.data.images.images import SplitImages
 
-if TYPE_CHECKING:
-    import numpy as np
-
-    from seq2seq.config import ImageGrid
-    from training.data.dataset import Dataset
-
-
-ImageLoader = Callable[["ImageGrid"], "np.ndarray"]  # loads an image as the model's input; raises RequestError
+ImageLoader = Callable[[ImageGrid], np.ndarray]  # loads an image as the model's input; raises RequestError
 
 
 def file_image(path: Path) -> ImageLoader:
     """Loader of an image in its own file."""
 
-    def read(grid: "ImageGrid") -> "np.ndarray":
-        from seq2seq.images.decode import decode_image
-
+    def read(grid: ImageGrid) -> np.ndarray:
         if grid.network is None:
             raise RequestError(
                 str(path),
@@ -39,7 +36,7 @@ def file_image(path: Path) -> ImageLoader:
     return read
 
 
-def folder_images(folder: Path | None, names: Path | None) -> "Iterator[ImageLoader | None] | None":
+def folder_images(folder: Path | None, names: Path | None) -> Iterator[ImageLoader | None] | None:
     """The image loader of each line; None for a line without an image. Images numbered by line form an endless
     iterator.
 
@@ -53,19 +50,15 @@ def folder_images(folder: Path | None, names: Path | None) -> "Iterator[ImageLoa
     return named_images(folder, names) if names else numbered_images(folder)
 
 
-def numbered_images(folder: Path) -> "Iterator[ImageLoader | None]":
+def numbered_images(folder: Path) -> Iterator[ImageLoader | None]:
     """The images of lines 1, 2, ..."""
-    from seq2seq.images.decode import SUFFIXES
-
     for number in count(1):
         paths = (folder / f"{number}{suffix}" for suffix in SUFFIXES)
         yield next((file_image(path) for path in paths if path.is_file()), None)
 
 
-def named_images(folder: Path, names: Path) -> "Iterator[ImageLoader | None]":
+def named_images(folder: Path, names: Path) -> Iterator[ImageLoader | None]:
     """The images whose file names are listed, one per line."""
-    from training.data.formats import read_file
-
     for number, name in enumerate(map(str.strip, read_file(names)), 1):
         path = folder / name
         if name and not (path.is_file() and path.resolve().is_relative_to(folder.resolve())):
@@ -73,14 +66,12 @@ def named_images(folder: Path, names: Path) -> "Iterator[ImageLoader | None]":
         yield file_image(path) if name else None
 
 
-def dataset_images(dataset: "Dataset", split: str, field: str, lines: Sequence[int]) -> "list[ImageLoader | None]":
+def dataset_images(dataset: Dataset, split: str, field: str, lines: Sequence[int]) -> list[ImageLoader | None]:
     """The images of a split's lines, counted from 0. Raises DataError for a missing field or an invalid index."""
-    from training.data.images.images import SplitImages
-
     pictures = SplitImages(dataset.image(split, field))
 
     def loader(line: int) -> ImageLoader:
-        def load(grid: "ImageGrid") -> "np.ndarray":
+        def load(grid: ImageGrid) -> np.ndarray:
             pixels = pictures.reader_for(grid)(line)
             assert pixels is not None  # the index contains the line
             return pixels
@@ -90,7 +81,7 @@ def dataset_images(dataset: "Dataset", split: str, field: str, lines: Sequence[i
     return [loader(line) if line in pictures.entries else None for line in lines]
 
 
-def shuffle_images(pictures: "Sequence[ImageLoader | None]", seed: int) -> "list[ImageLoader | None]":
+def shuffle_images(pictures: Sequence[ImageLoader | None], seed: int) -> list[ImageLoader | None]:
     """A random cyclic permutation of the images among the lines that have one, so that none keeps its own (Sattolo
     1986).
 

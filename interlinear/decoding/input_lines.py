@@ -7,15 +7,13 @@ from dataclasses import replace
 from io import BufferedReader
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TypeVar, cast
 
 from interlinear.decoding.images import folder_images
 from interlinear.decoding.translation import InputLine
+from seq2seq.config import ModelConfig
 from seq2seq.errors import DataError, UsageError
 from seq2seq.source_names import MT
-
-if TYPE_CHECKING:
-    from seq2seq.config import ModelConfig
 
 Item = TypeVar("Item")
 END_OF_INPUT = object()
@@ -23,7 +21,7 @@ CHUNK = 1 << 20  # maximum bytes per read; available input is translated before 
 
 
 def attach_inputs(
-    groups: Iterator[list[InputLine]], config: "ModelConfig", mt: Path | None, folder: Path | None, names: Path | None
+    groups: Iterator[list[InputLine]], config: ModelConfig, mt: Path | None, folder: Path | None, names: Path | None
 ) -> Iterator[list[InputLine]]:
     """Add the machine translations and images to the lines. Raises UsageError for inputs that the model does not read,
     DataError for different numbers of lines."""

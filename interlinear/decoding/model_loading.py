@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from interlinear.console import say, status
+from registry.resolve import fetch_bundle
 from seq2seq.bundle import Bundle, ensemble_bundle, load, with_compiled_search
 from seq2seq.bundle.precision import resolve_precision
 from seq2seq.config import CompileChoice, Precision
@@ -45,8 +46,6 @@ def load_members(
     name: str, tracking: str | None, device: str, precision: Precision, shortlist: bool = False
 ) -> list[tuple[str, Bundle[Model]]]:
     """The bundles that a name stands for, each with its own name. Raises UsageError, RegistryError, BundleError."""
-    from registry.resolve import fetch_bundle
-
     names = [name] if Path(name).exists() else [member.strip() for member in name.split(",")]
     with status(f"loading {name}"):
         return [(member, load(fetch_bundle(member, tracking).folder, device, precision, shortlist)) for member in names]

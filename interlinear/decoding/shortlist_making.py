@@ -1,5 +1,6 @@
 """Makes a model's shortlist from a data set's training pairs, and measures it on the dev set."""
 
+import json
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -7,6 +8,8 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from interlinear.console import progress
 from registry.names import FolderName, check_name, parse_model_name
@@ -89,8 +92,6 @@ def make_shortlist(
     words: target tokens for each source token. frequent: most frequent target tokens, which every sentence has.
     Raises DataError, and UsageError for a model without the sources that the links or the data set have.
     """
-    import numpy as np
-
     reader, tokenizers = PairReader(generation, dataset, TRAIN), generation.bundle.tokenizers
     names = [*generation.bundle.card.model.texts]
     counts = {name: LinkCounts(tokenizers[name].size, tokenizers["target"].size) for name in names}
@@ -248,3 +249,30 @@ def keep_shortlist(shortlist: Shortlist, folder: Path, destination: Destination)
             return str(changed)
         logged = destination.store.log_with_shortlist(changed, destination.run_id)
         return f"models:/{destination.register}/{destination.store.register(logged, destination.register)}"
+
+
+def as_text(name: str, made: MadeShortlist, measured: DevCoverage | None, vocabulary: int) -> str:
+    """What was made, and what it covers, for people."""
+    lines = [f"{name} has a shortlist of {made.pairs:,} pairs"]
+    if measured:
+        references, outputs = measured.references, measured.outputs
+        lines += [
+            f"words of a sentence: {references.candidates_each:,.0f} of {vocabulary:,} on average "
+            f"(dev, {references.sentences:,} sentences)",
+            f"they cover {references.share:.2%} of the references' words, and {outputs.share:.2%} of those that the "
+            "model writes from the whole vocabulary",
+        ]
+    return "\n".join(lines)
+
+
+def as_record(name: str, made: MadeShortlist, measured: DevCoverage | None) -> str:
+    """The same as JSON."""
+    record: dict[str, object] = {"model": name, "pairs": made.pairs, "left_out": made.left_out}
+    if measured:
+        record["dev"] = {
+            "sentences": measured.references.sentences,
+            "words": measured.references.candidates_each,
+            "references_covered": measured.references.share,
+            "outputs_covered": measured.outputs.share,
+        }
+    return json.dumps(record)

@@ -1,20 +1,18 @@
 """Translation of input lines by a model, batch by batch."""
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from interlinear.decoding.glossary import FindTerms
 from interlinear.decoding.images import ImageLoader
+from seq2seq.bundle import Bundle
+from seq2seq.config import ModelConfig
 from seq2seq.errors import RequestError, UsageError
-
-if TYPE_CHECKING:
-    from interlinear.decoding.glossary import FindTerms
-    from seq2seq.bundle import Bundle
-    from seq2seq.config import ModelConfig
-    from seq2seq.generate import SequenceGenerator
-    from seq2seq.generation_request import GenerationResult, Request
-    from seq2seq.model.ensemble import Predictor
-    from seq2seq.search import SearchOptions
+from seq2seq.generate import SequenceGenerator
+from seq2seq.generation_request import GenerationResult, Request
+from seq2seq.model.ensemble import Predictor
+from seq2seq.search import SearchOptions
 
 
 @dataclass(frozen=True)
@@ -45,17 +43,17 @@ class LineOutcome:
     """The outcome of a line: an answer, a problem, or neither for an empty line."""
 
     line: InputLine
-    answer: "GenerationResult | None" = None
+    answer: GenerationResult | None = None
     problem: str | None = None
 
 
 def translate_lines(
-    generation: "SequenceGenerator",
+    generation: SequenceGenerator,
     groups: Iterator[Sequence[InputLine]],
-    options: "SearchOptions",
+    options: SearchOptions,
     explain: bool = False,
     tokenised: frozenset[str] = frozenset(),
-    find_terms: "FindTerms | None" = None,
+    find_terms: FindTerms | None = None,
     target_prefix: str | None = None,
 ) -> Iterator[LineOutcome]:
     """The outcome of every line, in order. A line's text is the model's first source; empty sources are absent.
@@ -78,7 +76,7 @@ def translate_lines(
                 yield LineOutcome(line, answer)
 
 
-def check_target_prefix(bundle: "Bundle[Predictor]", tokenised: bool) -> None:
+def check_target_prefix(bundle: Bundle[Predictor], tokenised: bool) -> None:
     """Raises UsageError if outputs cannot begin with a given text."""
     if tokenised:
         raise UsageError("--target-prefix", "it is raw text", "leave --tokenised out")
@@ -88,16 +86,14 @@ def check_target_prefix(bundle: "Bundle[Predictor]", tokenised: bool) -> None:
 
 def build_request(
     line: InputLine,
-    config: "ModelConfig",
-    options: "SearchOptions",
+    config: ModelConfig,
+    options: SearchOptions,
     explain: bool,
     tokenised: frozenset[str],
-    find_terms: "FindTerms | None" = None,
+    find_terms: FindTerms | None = None,
     target_prefix: str | None = None,
-) -> "Request | RequestError":
+) -> Request | RequestError:
     """The request for a line, or the error if the line is invalid."""
-    from seq2seq.generation_request import Request
-
     texts: dict[str, str] = {}
     for name, text in zip((next(iter(config.texts), ""), *line.extra_texts), line.texts, strict=True):
         if text is None:
@@ -110,3 +106,27 @@ def build_request(
         return error
     terms = find_terms(texts[config.first_text]) if find_terms and config.first_text in texts else ()
     return Request(texts, options, explain, tokenised, images, terms, target_prefix)
+
+
+def as_text(outcome: LineOutcome, numbered: bool) -> str:
+    """The outcome as plain text; `numbered` adds line numbers and scores, for n-best lists."""
+    candidates = outcome.answer.candidates if outcome.answer else []
+    if not numbered:
+        return candidates[0].text if candidates else ""
+    if not candidates:
+        return f"{outcome.line.number} |||  ||| 0"
+    return "\n".join(f"{outcome.line.number} ||| {c.text} ||| {c.score:.4f}" for c in candidates)
+
+
+def as_record(outcome: LineOutcome) -> str:
+    """The outcome as one line of JSON."""
+    record: dict[str, object] = {"line": outcome.line.number, "source": outcome.line.text, **outcome.line.extra_texts}
+    record["translations"] = [
+        {"text": c.text, "score": c.score, "log_probability": c.log_probability}
+        for c in (outcome.answer.candidates if outcome.answer else [])
+    ]
+    if outcome.answer and outcome.answer.explanation:
+        record["explanation"] = outcome.answer.explanation.model_dump()
+    if outcome.problem:
+        record["problem"] = outcome.problem
+    return json.dumps(record, ensure_ascii=False)

@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from interlinear.evaluation.scoring import ScoringRun, System, load_system
-from interlinear.evaluation.test_sets import TestSetSource
-from interlinear.options import Lowercase, Tokenize
+from interlinear.options import Lowercase, TestSetSource, Tokenize
 from seq2seq.errors import UsageError
+from seq2seq.figures.curves import Curve, Panel
+from seq2seq.metrics.metric import Metric, Statistics
 
 if TYPE_CHECKING:
     from registry.curves import RunCurves
-    from seq2seq.figures.curves import Panel
-    from seq2seq.metrics.metric import Metric, Statistics
 
 
 @dataclass(frozen=True)
@@ -23,15 +22,14 @@ class SystemScores:
     of every sentence by system name."""
 
     words: list[int]
-    signatures: "dict[Metric, str]"
-    statistics: "dict[Metric, dict[str, Statistics]]"
+    signatures: dict[Metric, str]
+    statistics: dict[Metric, dict[str, Statistics]]
 
 
-def curve_panels(runs: Sequence[tuple[str, "RunCurves"]], metrics: Sequence[str]) -> list["Panel"]:
+def curve_panels(runs: Sequence[tuple[str, "RunCurves"]], metrics: Sequence[str]) -> list[Panel]:
     """Panels with the learning curves of systems. Raises UsageError if runs grouped by recipe differ in more than the
     seed."""
     from registry.curves import curve_title
-    from seq2seq.figures.curves import Curve, Panel
 
     one_data_set = len({run.dataset for _, run in runs}) == 1
     grouped: dict[str, list[RunCurves]] = {}

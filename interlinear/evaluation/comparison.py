@@ -2,26 +2,32 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from interlinear.evaluation.test_sets import TestSet
 from seq2seq.errors import UsageError
-
-if TYPE_CHECKING:
-    from seq2seq.metrics.metric import Metric, Statistics, SystemOutputs
-    from seq2seq.metrics.significance import Comparison, SystemResult, Test
+from seq2seq.metrics.catalogue import ALIGNMENT
+from seq2seq.metrics.metric import Metric, Statistics, SystemOutputs
+from seq2seq.metrics.significance import (
+    EQUAL,
+    TESTS,
+    Comparison,
+    SystemResult,
+    Test,
+    compare,
+    correct_p_values,
+    sentence_effects,
+)
 
 
 def compare_systems(
-    statistics: "Mapping[Metric, Mapping[str, Sequence[Statistics]]]",
-    signatures: "Mapping[Metric, str]",
+    statistics: Mapping[Metric, Mapping[str, Sequence[Statistics]]],
+    signatures: Mapping[Metric, str],
     samples: int,
     correction: Literal["holm", "bonferroni"] | None,
-) -> "dict[str, dict[Test, Comparison]]":
+) -> dict[str, dict[Test, Comparison]]:
     """The comparison by every test, by metric name. statistics: for each metric, by system, those of its runs.
     samples: as in --samples."""
-    from seq2seq.metrics.significance import TESTS, compare, correct_p_values
-
     comparisons_by_metric: dict[str, dict[Test, Comparison]] = {metric.name: {} for metric in statistics}
     for test in TESTS:
         comparisons = [compare(metric, own, test, signatures[metric], samples) for metric, own in statistics.items()]
@@ -30,7 +36,7 @@ def compare_systems(
     return comparisons_by_metric
 
 
-def format_table(metric: str, comparisons: "Mapping[Test, Comparison]") -> str:
+def format_table(metric: str, comparisons: Mapping[Test, Comparison]) -> str:
     """A table of one metric with a line for every system, followed by the scores of the runs, where a system has
     several, and by the tests' signatures."""
     bootstrap = comparisons["bootstrap"].systems
@@ -54,7 +60,7 @@ def format_table(metric: str, comparisons: "Mapping[Test, Comparison]") -> str:
     )
 
 
-def format_p_value(compared: "SystemResult") -> str:
+def format_p_value(compared: SystemResult) -> str:
     """The p-value, corrected if there is a correction."""
     p_value = compared.p_value if compared.corrected is None else compared.corrected
     if p_value is None:
@@ -78,10 +84,8 @@ class Case:
     output: str
 
 
-def ranking_metric(metrics: "Sequence[Metric]") -> "Metric":
+def ranking_metric(metrics: Sequence[Metric]) -> Metric:
     """The first metric that has a better direction. Raises UsageError if there is none."""
-    from seq2seq.metrics.catalogue import ALIGNMENT
-
     for metric in metrics:
         if metric.name not in ALIGNMENT and metric.better != "neither":
             return metric
@@ -91,12 +95,10 @@ def ranking_metric(metrics: "Sequence[Metric]") -> "Metric":
 
 
 def find_cases(
-    metric: "Metric", systems: "Mapping[str, tuple[SystemOutputs, Statistics]]", test_set: TestSet, count: int
+    metric: Metric, systems: Mapping[str, tuple[SystemOutputs, Statistics]], test_set: TestSet, count: int
 ) -> dict[str, list[Case]]:
     """For each system but the first, the baseline: the `count` sentences with the largest gain, then the `count` with
     the largest loss, or fewer if there are no more. systems: the outputs of each, and its statistics for the metric."""
-    from seq2seq.metrics.significance import sentence_effects
-
     (_, (baseline_outputs, baseline_statistics)), *others = systems.items()
     cases = {}
     for name, (outputs, statistics) in others:
@@ -118,8 +120,6 @@ def find_cases(
 
 def extreme_rows(gains: Sequence[float], count: int) -> list[int]:
     """The rows with the largest gains, in descending order, then those with the largest losses, the worst last."""
-    from seq2seq.metrics.significance import EQUAL
-
     in_order = sorted(range(len(gains)), key=lambda row: -gains[row])
     most = [row for row in in_order if gains[row] > EQUAL][:count]
     least = [row for row in in_order if gains[row] < -EQUAL][-count:]

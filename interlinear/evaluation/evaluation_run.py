@@ -2,16 +2,20 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
-from interlinear.decoding.alignment import load_reverse
+from interlinear.decoding.alignment import check_symmetrized, load_reverse
 from interlinear.evaluation.evaluation_options import EvaluationOptions
 from interlinear.evaluation.scoring import (
     ImageAwareness,
     ScoringRun,
     System,
     image_awareness,
+    is_output_file,
     load_system,
+    needs_alignments,
     needs_outputs,
+    select_metrics,
 )
 from interlinear.evaluation.test_sets import UNEDITED, TestSet
 from seq2seq.errors import UsageError
@@ -129,6 +133,58 @@ def evaluate_system(options: EvaluationOptions) -> EvaluationResult:
     return EvaluationResult(
         options, test_set, search_options, scores, unedited_scores, awareness, scoring.left_out, curve
     )
+
+
+def check_options(options: EvaluationOptions) -> None:
+    """Raises UsageError for options that contradict each other or have no effect."""
+    alignments = needs_alignments(options.metrics, options.by)
+    check_symmetrized(options.reverse, options.symmetrize)
+    if options.reverse and not alignments:
+        raise UsageError("--reverse", "no score of alignments is asked for", "ask for them: --metrics alignment")
+    if options.seed is not None and not options.shuffle_images:
+        raise UsageError("--seed", "nothing is drawn at random", "give --shuffle-images, or leave it out")
+    if options.confidence_curve and options.search.post_editing_confidence is not None:
+        raise UsageError("--confidence-curve", "it has every confidence", "leave it or --post-editing-confidence out")
+    if options.shuffle_images and options.test_set_source.no_images:
+        raise UsageError("--shuffle-images", "--no-images leaves none to be shuffled", "leave one of them out")
+    ensemble = "," in options.model and not Path(options.model).exists()
+    if options.log and (is_output_file(options.model) or ensemble):
+        raise UsageError("--log", f"{options.model} is not a model that one run has trained", "leave it out")
+    check_search_options(options)
+    if options.output and not options.output.parent.is_dir():
+        raise UsageError("--output", f"there is no folder {options.output.parent}", "make it, or name another file")
+
+
+def check_search_options(options: EvaluationOptions) -> None:
+    """Raises UsageError for an option of the search, or of a model, where there is none."""
+    given: dict[str, object] = {
+        "--beam-size": options.search.beam_size,
+        "--length-penalty": options.search.length_penalty,
+        "--max-length": options.search.max_length,
+        "--post-editing-penalty": options.search.post_editing_penalty,
+        "--post-editing-confidence": options.search.post_editing_confidence,
+        "--confidence-curve": options.confidence_curve or None,
+        "--shortlist": options.shortlist or None,
+    }
+    if is_output_file(options.model):
+        given |= {
+            "--by": options.by,
+            "--reverse": options.reverse,
+            "--output": options.output,
+            "--device": options.device,
+            "--precision": options.precision,
+            "--no-images": options.test_set_source.no_images or None,
+            "--shuffle-images": options.shuffle_images or None,
+        }
+        description = "the machine translations" if options.model == UNEDITED else "a file with outputs"
+        reason = f"{options.model} is {description}: nothing is searched for"
+    elif options.output or needs_outputs(select_metrics(options.metrics)):
+        return
+    else:
+        reason = "scores of alignments need no search"
+    for name, value in given.items():
+        if value is not None:
+            raise UsageError(name, reason, "leave it out")
 
 
 def check_edits(options: EvaluationOptions, system: System, metrics: Sequence[Metric]) -> None:

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from interlinear.evaluation.scoring import load_system, needs_alignments, needs_outputs, select_metrics
-from interlinear.evaluation.test_sets import TestSetSource
+from interlinear.evaluation.test_sets import read_test_set
+from interlinear.options import TestSetSource
 from seq2seq.errors import UsageError
 from seq2seq.metrics.metric import Metric, SystemOutputs
 from seq2seq.metrics.significance import TESTS, Test, compare
@@ -52,7 +53,7 @@ def compare_for_promotion(
     data, split = parse_dataset_split(on)
     test_set_source = TestSetSource(data, split, None, [], data_root)
     systems = {model: load_system(model, tracking, device) for model in (current, candidate)}
-    test_set = test_set_source.read([*systems.values()], needs_alignments(metric, None))
+    test_set = read_test_set(test_set_source, [*systems.values()], needs_alignments(metric, None))
     answers, reading = test_set.answers(), test_set.reading(None, None)
     deciding_metric = single_metric(
         select_metrics(metric or METRIC_BY_TASK.get(test_set.task or "", "bleu"), None, reading)

@@ -3,23 +3,35 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from interlinear.console import progress, say
 from interlinear.decoding.alignment import Aligner, SentencePair, align_pairs, check_reading
+from interlinear.decoding.model_loading import load_generation
 from interlinear.decoding.translation import InputLine, translate_lines
-from interlinear.evaluation.test_sets import UNEDITED, TestSet, TestSetSource
-from interlinear.options import SYSTEM_HELP, AlignmentKind, Lowercase, Tokenize
+from interlinear.evaluation.test_sets import UNEDITED, TestSet, read_test_set
+from interlinear.options import SYSTEM_HELP, AlignmentKind, Lowercase, TestSetSource, Tokenize
+from registry.bundle_folder import suggest_registered_name
+from registry.names import FolderName, parse_model_name
+from seq2seq.alignment import Link, Symmetrization
+from seq2seq.config import Precision
 from seq2seq.errors import UsageError
-
-if TYPE_CHECKING:
-    from seq2seq.alignment import Link, Symmetrization
-    from seq2seq.config import Precision
-    from seq2seq.explain import Span
-    from seq2seq.generate import SequenceGenerator
-    from seq2seq.generation_request import Candidate
-    from seq2seq.metrics.metric import Metric, Preprocessing, ReferenceSet, Statistics, SystemOutputs, Task
-    from seq2seq.search import SearchOptions
+from seq2seq.explain import Span
+from seq2seq.generate import SequenceGenerator
+from seq2seq.generation_request import Candidate
+from seq2seq.metrics import catalogue
+from seq2seq.metrics.catalogue import ALIGNMENT, DEFAULT_METRICS
+from seq2seq.metrics.metric import (
+    Metric,
+    Preprocessing,
+    ReferenceSet,
+    Statistics,
+    SystemOutputs,
+    Task,
+    check_line_counts,
+)
+from seq2seq.metrics.significance import TESTS, compare
+from seq2seq.search import SearchOptions
+from training.data.formats import read_file
 
 
 @dataclass(frozen=True)
@@ -31,9 +43,9 @@ class System:
     """
 
     name: str
-    generation: "SequenceGenerator | None"
-    backward: "SequenceGenerator | None" = None
-    symmetrization: "Symmetrization | None" = None
+    generation: SequenceGenerator | None
+    backward: SequenceGenerator | None = None
+    symmetrization: Symmetrization | None = None
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -46,7 +58,7 @@ class System:
         return () if self.generation is None else tuple(self.generation.bundle.card.model.images)
 
     @property
-    def task(self) -> "Task | None":
+    def task(self) -> Task | None:
         return None if self.generation is None else self.generation.bundle.card.task
 
     @property
@@ -57,12 +69,12 @@ class System:
     def outputs(
         self,
         test_set: TestSet,
-        options: "SearchOptions | None" = None,
+        options: SearchOptions | None = None,
         by: AlignmentKind | None = None,
         label: str = "translating",
         search: bool = True,
-        found: "Callable[[Candidate | None], object] | None" = None,
-    ) -> "SystemOutputs":
+        found: Callable[[Candidate | None], object] | None = None,
+    ) -> SystemOutputs:
         """Its outputs for a test set, searched with `options` or else its recipe's, and its alignments if the set has
         gold ones.
 
@@ -71,9 +83,6 @@ class System:
 
         Raises UsageError, and DataError for a file with another number of lines.
         """
-        from seq2seq.metrics.metric import SystemOutputs, check_line_counts
-        from training.data.formats import read_file
-
         if self.name == UNEDITED:
             return SystemOutputs.from_lines(test_set.unedited())
         if self.generation is None:
@@ -109,15 +118,11 @@ def load_system(
     name: str,
     tracking: str | None,
     device: str,
-    precision: "Precision" = "fp32",
+    precision: Precision = "fp32",
     width: int | None = None,
     shortlist: bool = False,
 ) -> System:
     """The system that MODEL names. Raises the errors of `load_generation`."""
-    from interlinear.decoding.model_loading import load_generation
-    from registry.bundle_folder import suggest_registered_name
-    from registry.names import FolderName, parse_model_name
-
     if is_output_file(name):
         return System(name, None)
     if "," not in name and isinstance(parse_model_name(name), FolderName) and not Path(name).exists():
@@ -133,8 +138,8 @@ class ScoringRun:
 
     systems: Mapping[str, System]
     test_set: TestSet
-    answers: "ReferenceSet"
-    metrics: "Sequence[Metric]"
+    answers: ReferenceSet
+    metrics: Sequence[Metric]
     left_out: Mapping[str, str]
 
     @classmethod
@@ -149,12 +154,12 @@ class ScoringRun:
     ) -> "ScoringRun":
         """Read the test set and select the metrics. metrics: as in --metrics. Raises UsageError, DataError."""
         models = all(system.generation for system in systems.values())
-        test_set = test_set_source.read([*systems.values()], needs_alignments(metrics, by) and models)
+        test_set = read_test_set(test_set_source, [*systems.values()], needs_alignments(metrics, by) and models)
         answers = test_set.answers()
         requested = select_metrics(metrics, test_set.task, test_set.reading(tokenize, lowercase))
         return cls(systems, test_set, answers, *computable_metrics(requested, answers))
 
-    def outputs(self, by: AlignmentKind | None = None) -> "dict[str, SystemOutputs]":
+    def outputs(self, by: AlignmentKind | None = None) -> dict[str, SystemOutputs]:
         """The outputs of every system, by name; their alignments by the attention `by`, or else the best kind that each
         has."""
         search = needs_outputs(self.metrics)
@@ -163,51 +168,42 @@ class ScoringRun:
             for name, system in self.systems.items()
         }
 
-    def statistics(self, outputs: "Mapping[str, SystemOutputs]") -> "dict[Metric, dict[str, Statistics]]":
+    def statistics(self, outputs: Mapping[str, SystemOutputs]) -> dict[Metric, dict[str, Statistics]]:
         """Sentence-level statistics of every metric and system."""
         return {
             metric: {name: metric.statistics(system_outputs, self.answers) for name, system_outputs in outputs.items()}
             for metric in self.metrics
         }
 
-    def signatures(self, outputs: "Mapping[str, SystemOutputs]") -> "dict[Metric, str]":
+    def signatures(self, outputs: Mapping[str, SystemOutputs]) -> dict[Metric, str]:
         """The signature of every metric over the outputs of all systems."""
-        from seq2seq.metrics.metric import SystemOutputs
-
         together = SystemOutputs.concatenate(outputs.values())
         return {metric: metric.signature(together, self.answers) for metric in self.metrics}
 
 
 def select_metrics(
-    names: str | None, task: "Task | None" = None, reading: "Preprocessing | None" = None
-) -> "tuple[Metric, ...]":
+    names: str | None, task: Task | None = None, reading: Preprocessing | None = None
+) -> tuple[Metric, ...]:
     """The metrics of --metrics, or the task's default ones. Raises UsageError for an unknown one."""
-    from seq2seq.metrics.catalogue import DEFAULT_METRICS, select_metrics
-    from seq2seq.metrics.metric import Preprocessing
-
     requested = names.split(",") if names is not None else DEFAULT_METRICS[task or "translation"]
-    return select_metrics((name.strip() for name in requested), reading or Preprocessing())
+    return catalogue.select_metrics((name.strip() for name in requested), reading or Preprocessing())
 
 
 def needs_alignments(names: str | None, by: AlignmentKind | None) -> bool:
     """Whether any of the metrics is an alignment metric. Raises UsageError if one is unknown, or if `by` is set and
     none is."""
-    from seq2seq.metrics.catalogue import ALIGNMENT
-
     requested = any(metric.name in ALIGNMENT for metric in select_metrics(names))
     if by and not requested:
         raise UsageError(f"--by {by}", "no score of alignments is asked for", "ask for them: --metrics alignment")
     return requested
 
 
-def needs_outputs(metrics: "Sequence[Metric]") -> bool:
+def needs_outputs(metrics: Sequence[Metric]) -> bool:
     """Whether any of the metrics scores output texts."""
-    from seq2seq.metrics.catalogue import ALIGNMENT
-
     return any(metric.name not in ALIGNMENT for metric in metrics)
 
 
-def computable_metrics(metrics: "Sequence[Metric]", answers: "ReferenceSet") -> "tuple[list[Metric], dict[str, str]]":
+def computable_metrics(metrics: Sequence[Metric], answers: ReferenceSet) -> tuple[list[Metric], dict[str, str]]:
     """The metrics that a test set supports, and the reasons for leaving out the others, which are also printed.
 
     Raises UsageError if none is left.
@@ -226,11 +222,11 @@ def computable_metrics(metrics: "Sequence[Metric]", answers: "ReferenceSet") -> 
 
 def translate_test_set(
     name: str,
-    generation: "SequenceGenerator",
+    generation: SequenceGenerator,
     test_set: TestSet,
-    options: "SearchOptions",
+    options: SearchOptions,
     label: str,
-    found: "Callable[[Candidate | None], object] | None" = None,
+    found: Callable[[Candidate | None], object] | None = None,
 ) -> list[str]:
     """The output for every line. Lines that the model cannot read get an empty output; their number and the first are
     printed. `found`: as in `System.outputs`."""
@@ -254,7 +250,7 @@ def translate_test_set(
     return hypotheses
 
 
-def input_lines(generation: "SequenceGenerator", test_set: TestSet) -> list[InputLine]:
+def input_lines(generation: SequenceGenerator, test_set: TestSet) -> list[InputLine]:
     """The lines of a test set with all inputs of the model."""
     model = generation.bundle.card.model
     first, *others = model.texts
@@ -279,7 +275,7 @@ def report_empty_outputs(name: str, lines: Sequence[int]) -> None:
         say(f"{name}: {len(lines)} outputs are empty, the first in line {lines[0]}. They are scored as they are.")
 
 
-def align_test_set(name: str, aligner: Aligner, test_set: TestSet) -> "list[frozenset[Link]]":
+def align_test_set(name: str, aligner: Aligner, test_set: TestSet) -> list[frozenset[Link]]:
     """Links between every source and its first reference by forced decoding with one or two models, in word positions
     of the gold links. A pair that is empty or too long for the model has no links; the number of such pairs is printed.
     """
@@ -302,7 +298,7 @@ def align_test_set(name: str, aligner: Aligner, test_set: TestSet) -> "list[froz
     return links_by_line
 
 
-def overlapping_words(spans: "Sequence[Span]", words: Sequence[tuple[int, int]]) -> list[list[int]]:
+def overlapping_words(spans: Sequence[Span], words: Sequence[tuple[int, int]]) -> list[list[int]]:
     """For each of a model's words, the indices of the words that share a character with it."""
     return [[n for n, (start, end) in enumerate(words) if span.start < end and start < span.end] for span in spans]
 
@@ -322,11 +318,9 @@ class ImageAwareness:
 
 
 def image_awareness(
-    metric: "Metric", right: "SystemOutputs", wrong: "SystemOutputs", answers: "ReferenceSet"
+    metric: Metric, right: SystemOutputs, wrong: SystemOutputs, answers: ReferenceSet
 ) -> ImageAwareness:
     """Compare the outputs with the right images and those with shuffled ones."""
-    from seq2seq.metrics.significance import TESTS, compare
-
     systems = {"shuffled": [metric.statistics(wrong, answers)], "right": [metric.statistics(right, answers)]}
     compared = {test: compare(metric, systems, test, "").systems for test in TESTS}
     shuffled_result, right_result = compared["bootstrap"]

@@ -5,31 +5,18 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated, Protocol
-
-import typer
+from typing import Protocol
 
 from interlinear.decoding.images import ImageLoader, dataset_images, folder_images, shuffle_images
-from interlinear.options import (
-    DataName,
-    DataRoot,
-    ImageFolder,
-    ImageNames,
-    MtFile,
-    ReferenceFiles,
-    SourceFile,
-    Split,
-    TokenisedFiles,
-    Tokenize,
-)
+from interlinear.options import TestSetSource, Tokenize
+from seq2seq.alignment import GoldAlignment, read_gold_alignment
 from seq2seq.errors import DataError, UsageError
+from seq2seq.generate import SequenceGenerator
+from seq2seq.metrics.metric import Preprocessing, ReferenceSet, Task, check_line_counts
 from seq2seq.source_names import MT
-
-if TYPE_CHECKING:
-    from seq2seq.alignment import GoldAlignment
-    from seq2seq.generate import SequenceGenerator
-    from seq2seq.metrics.metric import Preprocessing, ReferenceSet, Task
-    from training.data.dataset import Dataset
+from seq2seq.text import word_spans
+from training.data.dataset import Dataset, open_dataset, read_references, read_rows
+from training.data.formats import read_file
 
 UNEDITED = "unedited"  # MODEL argument that stands for the unedited machine translations
 
@@ -47,15 +34,15 @@ class TestSet:
     """
 
     name: str
-    task: "Task | None"
+    task: Task | None
     texts: Mapping[str, tuple[str, ...]]
     references: tuple[tuple[str, ...], ...]
     tokenised: frozenset[str] = frozenset()
     lowercase: bool = False
     language: str | None = None
-    gold: "tuple[GoldAlignment, ...]" = ()
+    gold: tuple[GoldAlignment, ...] = ()
     no_gold_reason: str = "gold alignments come with a data set, as its field 'alignment'"
-    pictures: Mapping[str, "Sequence[ImageLoader | None]"] = field(default_factory=dict)
+    pictures: Mapping[str, Sequence[ImageLoader | None]] = field(default_factory=dict)
 
     @property
     def raw(self) -> bool:
@@ -98,16 +85,12 @@ class TestSet:
             )
         return self.texts[MT]
 
-    def answers(self) -> "ReferenceSet":
+    def answers(self) -> ReferenceSet:
         """The references in the form that metrics take."""
-        from seq2seq.metrics.metric import ReferenceSet
-
         return ReferenceSet.from_lines(self.references, self.task, self.gold, self.no_gold_reason)
 
-    def reading(self, tokenize: Tokenize, lowercase: bool | None) -> "Preprocessing":
+    def reading(self, tokenize: Tokenize, lowercase: bool | None) -> Preprocessing:
         """The preprocessing for metrics: the caller's options, else the test set's."""
-        from seq2seq.metrics.metric import Preprocessing
-
         if lowercase is None and self.lowercase:
             lowercase = True
         return Preprocessing(tokenize or ("none" if "target" in self.tokenised else "13a"), lowercase, self.language)
@@ -115,16 +98,11 @@ class TestSet:
     def word_spans(self, text: str) -> list[tuple[int, int]]:
         """Character spans of the words that gold links refer to: between spaces in tokenised text, else words and
         punctuation."""
-        from seq2seq.text import word_spans
-
         return word_spans(text) if self.raw else [match.span() for match in re.finditer(r"\S+", text)]
 
-    def gold_alignments(self, dataset: "Dataset", split: str, source: str) -> "Iterator[GoldAlignment]":
+    def gold_alignments(self, dataset: Dataset, split: str, source: str) -> Iterator[GoldAlignment]:
         """The gold alignment of every line. Raises DataError for missing or invalid links and for another number of
         lines."""
-        from seq2seq.alignment import read_gold_alignment
-        from training.data.dataset import read_rows
-
         rows = read_rows(dataset, split, (source, "target", "alignment"))
         file = dataset.field(split, "alignment").files[0]
         for row, text, reference in zip(rows, self.sources, self.references[0], strict=True):
@@ -136,130 +114,113 @@ class ReadsFields(Protocol):
     """What a test set needs to know about a system: the fields that it reads, its task and its output language."""
 
     @property
-    def generation(self) -> "SequenceGenerator | None": ...
+    def generation(self) -> SequenceGenerator | None: ...
     @property
     def fields(self) -> tuple[str, ...]: ...
     @property
     def pictures(self) -> tuple[str, ...]: ...
     @property
-    def task(self) -> "Task | None": ...
+    def task(self) -> Task | None: ...
     @property
     def language(self) -> str | None: ...
 
 
-@dataclass(frozen=True)
-class TestSetSource:
-    """Where a test set comes from: the command's options."""
+def read_test_set(options: TestSetSource, systems: Sequence[ReadsFields], aligned: bool) -> TestSet:
+    """Read the test set with all fields that any of the systems reads.
 
-    data: DataName = None
-    split: Split = None
-    source: SourceFile = None
-    references: ReferenceFiles = None
-    data_root: DataRoot = None
-    mt: MtFile = None
-    image_dir: ImageFolder = None
-    images: ImageNames = None
-    no_images: Annotated[bool, typer.Option("--no-images", help="Ignore the pictures.")] = False
-    tokenised: TokenisedFiles = False
+    Gold alignments are read if the set has them and `aligned` is set, that is, if alignment metrics are requested
+    and all systems are models. Raises UsageError, DataError.
+    """
+    fields = tuple(dict.fromkeys(field for system in systems for field in system.fields))
+    pictures = tuple(dict.fromkeys(field for system in systems for field in system.pictures))
+    if options.data and not options.source and not options.references:
+        if options.tokenised:
+            raise UsageError("--tokenised", "the data set says itself how its text is written", "leave it out")
+        test_set = from_dataset(options, options.data, fields, pictures, aligned)
+    else:
+        first = next((system for system in systems if system.generation), systems[0])
+        test_set = from_files(options, fields, first.task, first.language)
+    if options.mt:
+        translations = tuple(read_file(options.mt))
+        check_line_counts(str(options.mt), len(translations), test_set.name, test_set.rows)
+        extra = {MT} if "target" in test_set.tokenised else set()  # tokenised like the references
+        tokenised = test_set.tokenised | extra
+        texts = {**test_set.texts, MT: translations}
+        test_set = replace(test_set, task="post-edit", texts=texts, tokenised=tokenised)
+    if MT in fields and MT not in test_set.texts:
+        raise UsageError("--mt", "the model edits machine translations, and there are none", "give --mt FILE")
+    if images := read_images(options, pictures, test_set.rows):
+        test_set = replace(test_set, pictures=images)
+    return test_set
 
-    def read(self, systems: "Sequence[ReadsFields]", aligned: bool) -> TestSet:
-        """Read the test set with all fields that any of the systems reads.
 
-        Gold alignments are read if the set has them and `aligned` is set, that is, if alignment metrics are requested
-        and all systems are models. Raises UsageError, DataError.
-        """
-        from seq2seq.metrics.metric import check_line_counts
-        from training.data.formats import read_file
-
-        fields = tuple(dict.fromkeys(field for system in systems for field in system.fields))
-        pictures = tuple(dict.fromkeys(field for system in systems for field in system.pictures))
-        if self.data and not self.source and not self.references:
-            if self.tokenised:
-                raise UsageError("--tokenised", "the data set says itself how its text is written", "leave it out")
-            test_set = self._from_dataset(self.data, fields, pictures, aligned)
-        else:
-            first = next((system for system in systems if system.generation), systems[0])
-            test_set = self._from_files(fields, first.task, first.language)
-        if self.mt:
-            translations = tuple(read_file(self.mt))
-            check_line_counts(str(self.mt), len(translations), test_set.name, test_set.rows)
-            extra = {MT} if "target" in test_set.tokenised else set()  # tokenised like the references
-            tokenised = test_set.tokenised | extra
-            texts = {**test_set.texts, MT: translations}
-            test_set = replace(test_set, task="post-edit", texts=texts, tokenised=tokenised)
-        if MT in fields and MT not in test_set.texts:
-            raise UsageError("--mt", "the model edits machine translations, and there are none", "give --mt FILE")
-        if images := self._images(pictures, test_set.rows):
-            test_set = replace(test_set, pictures=images)
-        return test_set
-
-    def _from_files(self, fields: Sequence[str], task: "Task | None", language: str | None) -> TestSet:
-        """A source file and its references, or only references."""
-        from training.data.formats import read_file
-
-        if self.data or not self.references or (fields and not self.source):
-            raise UsageError("--data", "it is not clear what to score on", "give --data, or --source and --reference")
-        if len(text_fields := [field for field in fields if field != MT]) > 1:
-            raise UsageError(
-                "--source", f"{' and '.join(text_fields)} are read, and a file has one of them", "name a data set"
-            )
-        if self.split:
-            raise UsageError("--split", "it is a data set that has splits", "leave it out, or give --data")
-        paths = [self.source, *self.references] if self.source else self.references
-        columns = [tuple(read_file(path)) for path in paths]
-        for path, column in zip(paths, columns, strict=True):
-            if len(column) != len(columns[0]):
-                raise DataError(
-                    f"{paths[0]} and {path}",
-                    f"they have {len(columns[0])} and {len(column)} lines",
-                    "line i of each must belong together",
-                )
-        name = (*fields, "source")[0]
-        texts = {name: columns.pop(0)} if self.source else {}
-        tokenised = frozenset({name, "target"}) if self.tokenised else frozenset[str]()
-        return TestSet(str(paths[0]), task, texts, tuple(columns), tokenised, language=language)
-
-    def _images(self, fields: Sequence[str], rows: int) -> "dict[str, list[ImageLoader | None]]":
-        """The images in the folder, for the model's first image source."""
-        pictures = folder_images(self.image_dir, self.images)
-        if pictures is None or self.no_images:
-            return {}
-        if not fields:
-            raise UsageError("--image-dir", "the model reads no pictures", "leave it out")
-        loaders = list(islice(pictures, rows + 1 if self.images else rows))
-        if len(loaders) != rows:
-            raise DataError(str(self.images), f"it does not have {rows} lines", "line i of each must belong together")
-        return {fields[0]: loaders}
-
-    def _from_dataset(self, name: str, fields: Sequence[str], pictures: Sequence[str], aligned: bool) -> TestSet:
-        """A split of a data set: the given fields (default `source`), the machine translations, if any, and the
-        images."""
-        from training.data.dataset import open_dataset, read_references, read_rows
-
-        dataset, split = open_dataset(name, self.data_root), self.split or TEST
-        names = [field for field in fields if field != MT] or ["source"]
-        if not self.mt and (MT in fields or (dataset.task == "post-edit" and MT in dataset.fields(split))):
-            names.append(MT)
-        source, target = dataset.field(split, names[0]), dataset.field(split, "target")
-        rows = list(read_rows(dataset, split, (*names, "target")))
-        *read, reference = (tuple(column) for column in zip(*(row.texts for row in rows), strict=True))
-        test_set = TestSet(
-            f"{dataset.name}, {split}",
-            dataset.task,
-            dict(zip(names, read, strict=True)),
-            read_references(dataset, split, reference),
-            frozenset(name for name in (*names, "target") if dataset.field(split, name).tokenised),
-            target.lowercase,
-            target.language,
-            no_gold_reason=f"the split '{split}' of {dataset.name} has no gold alignments",
-            pictures={
-                name: dataset_images(dataset, split, name, [row.number - 1 for row in rows])
-                for name in pictures
-                if not (self.image_dir or self.no_images)
-            },
+def from_files(options: TestSetSource, fields: Sequence[str], task: Task | None, language: str | None) -> TestSet:
+    """A source file and its references, or only references."""
+    if options.data or not options.references or (fields and not options.source):
+        raise UsageError("--data", "it is not clear what to score on", "give --data, or --source and --reference")
+    if len(text_fields := [field for field in fields if field != MT]) > 1:
+        raise UsageError(
+            "--source", f"{' and '.join(text_fields)} are read, and a file has one of them", "name a data set"
         )
-        if "alignment" not in dataset.fields(split):
-            return test_set
-        if not aligned:
-            return replace(test_set, no_gold_reason="a file with outputs has no alignments")
-        return replace(test_set, gold=tuple(test_set.gold_alignments(dataset, split, source.name)))
+    if options.split:
+        raise UsageError("--split", "it is a data set that has splits", "leave it out, or give --data")
+    paths = [options.source, *options.references] if options.source else options.references
+    columns = [tuple(read_file(path)) for path in paths]
+    for path, column in zip(paths, columns, strict=True):
+        if len(column) != len(columns[0]):
+            raise DataError(
+                f"{paths[0]} and {path}",
+                f"they have {len(columns[0])} and {len(column)} lines",
+                "line i of each must belong together",
+            )
+    name = (*fields, "source")[0]
+    texts = {name: columns.pop(0)} if options.source else {}
+    tokenised = frozenset({name, "target"}) if options.tokenised else frozenset[str]()
+    return TestSet(str(paths[0]), task, texts, tuple(columns), tokenised, language=language)
+
+
+def read_images(options: TestSetSource, fields: Sequence[str], rows: int) -> dict[str, list[ImageLoader | None]]:
+    """The images in the folder, for the model's first image source."""
+    pictures = folder_images(options.image_dir, options.images)
+    if pictures is None or options.no_images:
+        return {}
+    if not fields:
+        raise UsageError("--image-dir", "the model reads no pictures", "leave it out")
+    loaders = list(islice(pictures, rows + 1 if options.images else rows))
+    if len(loaders) != rows:
+        raise DataError(str(options.images), f"it does not have {rows} lines", "line i of each must belong together")
+    return {fields[0]: loaders}
+
+
+def from_dataset(
+    options: TestSetSource, name: str, fields: Sequence[str], pictures: Sequence[str], aligned: bool
+) -> TestSet:
+    """A split of a data set: the given fields (default `source`), the machine translations, if any, and the
+    images."""
+    dataset, split = open_dataset(name, options.data_root), options.split or TEST
+    names = [field for field in fields if field != MT] or ["source"]
+    if not options.mt and (MT in fields or (dataset.task == "post-edit" and MT in dataset.fields(split))):
+        names.append(MT)
+    source, target = dataset.field(split, names[0]), dataset.field(split, "target")
+    rows = list(read_rows(dataset, split, (*names, "target")))
+    *read, reference = (tuple(column) for column in zip(*(row.texts for row in rows), strict=True))
+    test_set = TestSet(
+        f"{dataset.name}, {split}",
+        dataset.task,
+        dict(zip(names, read, strict=True)),
+        read_references(dataset, split, reference),
+        frozenset(name for name in (*names, "target") if dataset.field(split, name).tokenised),
+        target.lowercase,
+        target.language,
+        no_gold_reason=f"the split '{split}' of {dataset.name} has no gold alignments",
+        pictures={
+            name: dataset_images(dataset, split, name, [row.number - 1 for row in rows])
+            for name in pictures
+            if not (options.image_dir or options.no_images)
+        },
+    )
+    if "alignment" not in dataset.fields(split):
+        return test_set
+    if not aligned:
+        return replace(test_set, no_gold_reason="a file with outputs has no alignments")
+    return replace(test_set, gold=tuple(test_set.gold_alignments(dataset, split, source.name)))

@@ -7,16 +7,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from math import ceil
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from ray import serve
+from ray.exceptions import RayError
+from ray.serve.config import HTTPOptions
 
 from registry import names
 from registry.address import tracking_uri
 from seq2seq.errors import ServiceError, UsageError
+from service.ray_serve import APPLICATION_NAME, ServeDeployment, build
 from service.settings import ServedModelConfig, Settings
 from training.ray.cluster import WorkerGroupConfig, last_error_line, ray_cluster
-
-if TYPE_CHECKING:
-    from service.ray_serve import ServeDeployment
 
 POLL_SECONDS = 0.2  # seconds between checks for a stop request
 
@@ -39,10 +40,6 @@ def serve_on_ray(
         raise UsageError(
             "--suggestions", "needs a store that all replicas share", "say --keys FILE, or --keys postgresql://..."
         )
-    from ray.exceptions import RayError
-
-    from service.ray_serve import ServeDeployment
-
     fewest, most = replicas
     deployment = ServeDeployment(settings=absolute_paths(settings), fewest=fewest, most=most)
     logging.getLogger("ray.serve").setLevel(logging.WARNING)
@@ -65,12 +62,7 @@ def serve_on_ray(
 
 
 @contextmanager
-def _deployed(deployment: "ServeDeployment", host: str, port: int, own_cluster: bool) -> Iterator[None]:
-    from ray import serve
-    from ray.serve.config import HTTPOptions
-
-    from service.ray_serve import APPLICATION_NAME, build
-
+def _deployed(deployment: ServeDeployment, host: str, port: int, own_cluster: bool) -> Iterator[None]:
     proxy_location = "HeadOnly" if own_cluster else "EveryNode"
     serve.start(proxy_location=proxy_location, http_options=HTTPOptions(host=host, port=port))
     try:

@@ -2,12 +2,15 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import yaml
+from pydantic import ValidationError
+from pydantic_settings import SettingsError
+
+from registry.names import CHAMPION, AliasName, FolderName, VersionName, parse_model_name
 from seq2seq.errors import RegistryError, UsageError
-
-if TYPE_CHECKING:
-    from service.settings import ServedModelConfig, Settings
+from service.settings import ServedModelConfig, Settings
 
 PREFIX = "INTERLINEAR_SERVE_"
 MODEL_REMEDY = "say --model NAME=MODEL, where MODEL is a bundle's folder or models:/NAME@champion"
@@ -15,14 +18,9 @@ MODEL_REMEDY = "say --model NAME=MODEL, where MODEL is a bundle's folder or mode
 REVERSE_REMEDY = "say --reverse NAME=MODEL, where NAME is that of a --model and MODEL goes the opposite direction"
 
 
-def load_settings(path: Path | None, options: dict[str, Any]) -> "Settings":
+def load_settings(path: Path | None, options: dict[str, Any]) -> Settings:
     """The settings: options override the file, which overrides the environment. Raises UsageError with the key at
     fault."""
-    from pydantic import ValidationError
-    from pydantic_settings import SettingsError
-
-    from service.settings import Settings
-
     content = read_config(path) if path else {}
     set_options = {name: value for name, value in options.items() if value not in (None, [], ())}
     try:
@@ -42,8 +40,6 @@ def load_settings(path: Path | None, options: dict[str, Any]) -> "Settings":
 
 def read_config(path: Path) -> dict[str, Any]:
     """The settings in a YAML file. Raises UsageError."""
-    import yaml
-
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
@@ -54,10 +50,8 @@ def read_config(path: Path) -> dict[str, Any]:
     return {str(name): value for name, value in content.items()}
 
 
-def parse_model(text: str) -> "ServedModelConfig":
+def parse_model(text: str) -> ServedModelConfig:
     """Parse `NAME=MODEL`, or a MODEL that keeps its own name. Raises UsageError."""
-    from service.settings import ServedModelConfig
-
     name, uri = split_name("--model", text, MODEL_REMEDY)
     return ServedModelConfig(name=name, uri=uri)
 
@@ -72,7 +66,7 @@ def split_name(option: str, text: str, remedy: str) -> tuple[str | None, str]:
     return name, uri
 
 
-def with_reverse_models(settings: "Settings", texts: Sequence[str]) -> "Settings":
+def with_reverse_models(settings: Settings, texts: Sequence[str]) -> Settings:
     """The settings with reverse models, each as `NAME=MODEL`, or as MODEL if one model is served. Raises UsageError."""
     models = list(settings.models)
     for text in texts:
@@ -93,10 +87,8 @@ def with_reverse_models(settings: "Settings", texts: Sequence[str]) -> "Settings
     return settings.model_copy(update={"models": tuple(models)})
 
 
-def served_name(model: "ServedModelConfig") -> str:
+def served_name(model: ServedModelConfig) -> str:
     """The name under which a model is served, as far as its entry says it."""
-    from registry.names import AliasName, FolderName, VersionName, parse_model_name
-
     match parse_model_name(model.uri):
         case _ if model.name:
             return model.name
@@ -108,11 +100,9 @@ def served_name(model: "ServedModelConfig") -> str:
             return model.uri
 
 
-def champion_model(tracking: str | None) -> "ServedModelConfig":
+def champion_model(tracking: str | None) -> ServedModelConfig:
     """The only registered model with a champion. Raises UsageError if there is none or more than one."""
-    from registry.names import CHAMPION
     from registry.store import MlflowStore
-    from service.settings import ServedModelConfig
 
     try:
         names = [record.name for record in MlflowStore(tracking).list_models() if CHAMPION in record.aliases]

@@ -2,18 +2,16 @@
 become the targets that a student is trained on."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from interlinear.console import say
 from interlinear.decoding.images import ImageLoader, dataset_images
 from interlinear.decoding.model_loading import choose_precision, combine, load_members
-from interlinear.decoding.search_options import SearchOverrides
 from interlinear.decoding.translation import InputLine
+from interlinear.synthetic_data.synthetic_options import DistillationOptions
 from interlinear.synthetic_data.translator import write_outputs
 from seq2seq.bundle import Bundle, ModelCard
 from seq2seq.bundle.bundle import SHORTLIST
-from seq2seq.config import Precision
 from seq2seq.errors import UsageError
 from seq2seq.model.ensemble import Predictor
 from seq2seq.model.model import Model
@@ -26,62 +24,47 @@ from training.runs.run_lock import run_lock
 TRAIN, TARGET = "train", "target"
 
 
-@dataclass(frozen=True)
-class Distillation:
-    """The options of `interlinear distill`. `output`: None for NAME-distilled, by the data set's name."""
+def distill_dataset(options: DistillationOptions) -> Path:
+    """Write the data set, or what is missing of it; returns the path of its description.
 
-    model: str
-    data: str
-    data_root: Path | None
-    output: Path | None
-    originals: bool
-    search: SearchOverrides
-    device: str
-    precision: Precision
-    shortlist: bool
-    tracking: str | None
-
-    def run(self) -> Path:
-        """Write the data set, or what is missing of it; returns the path of its description.
-
-        Raises UsageError and DataError, before any work is done and with nothing changed, where models, data set and
-        folder do not fit together; RegistryError, BundleError; TrainingError where another process writes the folder.
-        """
-        dataset = open_dataset(self.data, self.data_root)
-        folder = DistilledFolder((self.output or Path(f"{dataset.name}-distilled")).resolve())
-        precision = choose_precision(self.device, self.precision)
-        members = load_members(self.model, self.tracking, self.device, precision, self.shortlist)
-        for name, member in members:
-            check_model_fits(name, member.card, dataset)
-        bundle = combine([member for _, member in members])
-        model, options = bundle.card.model, self.search.apply_to(bundle, n_best=1)
-        check_distillable(dataset, [*model.texts], [*model.images], self.originals)
-        record = {
-            "models": [{"name": name, **hashes(member, self.shortlist)} for name, member in members],
-            "search": options.model_dump(mode="json"),
-            "precision": precision,
-            "data": {"name": dataset.name, "sha256": dataset.fingerprint(TRAIN, [*model.texts])},
-            "originals": self.originals,
-        }
-        if folder.check(record) and folder.complete:
-            say("it is there already")
-            return folder.description
-        lines = count_train_lines(dataset, [*model.texts, TARGET])
-        with run_lock(folder.path, "writing this data set"):
-            if not folder.check(record):  # once more, now that no other process can create it
-                folder.create(record)
-            file, done = folder.open_outputs()
-            with file:
-                if done:
-                    say(f"going on after line {done:,} of {lines:,}")
-                tokenised = tokenised_fields(dataset, [*model.texts, TARGET])
-                rows = read_lines(bundle, dataset, done, lines)
-                write_outputs(file, bundle, rows, options, tokenised, done, lines)
-            sources = [*model.texts, *model.images]
-            models = " and ".join(name for name, _ in members)
-            folder.finish(distilled_description(dataset, sources, folder.outputs.name, models, self.originals))
-        report_empty_lines(folder.outputs, dataset)
+    Raises UsageError and DataError, before any work is done and with nothing changed, where models, data set and
+    folder do not fit together; RegistryError, BundleError; TrainingError where another process writes the folder.
+    """
+    dataset = open_dataset(options.data, options.data_root)
+    folder = DistilledFolder((options.output or Path(f"{dataset.name}-distilled")).resolve())
+    precision = choose_precision(options.device, options.precision)
+    members = load_members(options.model, options.tracking, options.device, precision, options.shortlist)
+    for name, member in members:
+        check_model_fits(name, member.card, dataset)
+    bundle = combine([member for _, member in members])
+    model, search = bundle.card.model, options.search.apply_to(bundle, n_best=1)
+    check_distillable(dataset, [*model.texts], [*model.images], options.with_originals)
+    record = {
+        "models": [{"name": name, **hashes(member, options.shortlist)} for name, member in members],
+        "search": search.model_dump(mode="json"),
+        "precision": precision,
+        "data": {"name": dataset.name, "sha256": dataset.fingerprint(TRAIN, [*model.texts])},
+        "originals": options.with_originals,
+    }
+    if folder.check(record) and folder.complete:
+        say("it is there already")
         return folder.description
+    lines = count_train_lines(dataset, [*model.texts, TARGET])
+    with run_lock(folder.path, "writing this data set"):
+        if not folder.check(record):  # once more, now that no other process can create it
+            folder.create(record)
+        file, done = folder.open_outputs()
+        with file:
+            if done:
+                say(f"going on after line {done:,} of {lines:,}")
+            tokenised = tokenised_fields(dataset, [*model.texts, TARGET])
+            rows = read_lines(bundle, dataset, done, lines)
+            write_outputs(file, bundle, rows, search, tokenised, done, lines)
+        sources = [*model.texts, *model.images]
+        models = " and ".join(name for name, _ in members)
+        folder.finish(distilled_description(dataset, sources, folder.outputs.name, models, options.with_originals))
+    report_empty_lines(folder.outputs, dataset)
+    return folder.description
 
 
 def hashes(bundle: Bundle[Model], shortlist: bool) -> dict[str, str]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from interlinear.console import progress, say
 from interlinear.decoding.model_loading import choose_precision, combine, load_members
-from interlinear.decoding.search_options import SearchOverrides
+from interlinear.synthetic_data.synthetic_options import RoundTripOptions
 from interlinear.synthetic_data.translator import Rows, Translator
 from seq2seq.config import Precision
 from seq2seq.errors import DataError, UsageError
@@ -98,57 +98,6 @@ def largest_filled(available_B: NDArray[np.int64], share_B: NDArray[np.float64])
 TRAIN = "train"
 
 Triple = tuple[str, str, str]  # source, machine translation and post-edit
-
-
-@dataclass(frozen=True)
-class RoundTrip:
-    """The options of `interlinear round-trip`. field: None for the one in the language of the post-edits. output: None
-    for POST_EDITS-round-trip, by their data set's name. triples: None for as many as are like the real ones."""
-
-    data: str
-    field: str | None
-    to_source: str
-    to_target: str
-    post_edits: str
-    data_root: Path | None
-    output: Path | None
-    repeat: int
-    triples: int | None
-    search: SearchOverrides
-    device: str
-    precision: Precision
-    tracking: str | None
-
-    def run(self) -> Path:
-        """Write the data set, or what is missing of it; returns the path of its description.
-
-        Raises UsageError and DataError, before any work is done and with nothing changed, where models, text,
-        post-edits and folder do not fit together; RegistryError, BundleError; TrainingError where another process
-        writes the folder; DataError also if too few triples are edited as much as the real ones.
-        """
-        dataset, real = open_dataset(self.data, self.data_root), open_dataset(self.post_edits, self.data_root)
-        check_post_edits(real, self.repeat)
-        source, target = real.languages.get(SOURCE), real.languages.get(TARGET)
-        text = dataset.field(TRAIN, self.field or field_in_language(dataset, target))
-        check_form(text, real.field(TRAIN, TARGET))
-        precision = choose_precision(self.device, self.precision)
-        backward = self.translator("--to-source", self.to_source, precision, (target, source))
-        forward = self.translator("--to-target", self.to_target, precision, (source, target))
-        folder = RoundTripFolder((self.output or Path(f"{real.name}-round-trip")).resolve())
-        job = RoundTripJob(dataset, text, real, backward, forward, precision, folder, self.repeat, self.triples)
-        return job.run()
-
-    def translator(
-        self, option: str, model: str, precision: Precision, languages: tuple[str | None, str | None]
-    ) -> Translator:
-        """The model of an option, which is checked. Raises UsageError, RegistryError, BundleError."""
-        members = load_members(model, self.tracking, self.device, precision)
-        bundle = combine([member for _, member in members])
-        options = self.search.apply_to(bundle, n_best=1)
-        weights = [member.card.weights_sha256 or "" for _, member in members]
-        translator = Translator(option, [name for name, _ in members], bundle, options, weights)
-        translator.check(languages)
-        return translator
 
 
 @dataclass(frozen=True)
@@ -297,3 +246,36 @@ def steps_to(text: TextField, written: TextField) -> list[NormalizationStep]:
     if written.lowercase and not text.lowercase:
         steps.append("lower")
     return steps
+
+
+def make_round_trip(options: RoundTripOptions) -> Path:
+    """Write the data set, or what is missing of it; returns the path of its description.
+
+    Raises UsageError and DataError, before any work is done and with nothing changed, where models, text,
+    post-edits and folder do not fit together; RegistryError, BundleError; TrainingError where another process
+    writes the folder; DataError also if too few triples are edited as much as the real ones.
+    """
+    dataset, real = open_dataset(options.data, options.data_root), open_dataset(options.post_edits, options.data_root)
+    check_post_edits(real, options.repeat)
+    source, target = real.languages.get(SOURCE), real.languages.get(TARGET)
+    text = dataset.field(TRAIN, options.field or field_in_language(dataset, target))
+    check_form(text, real.field(TRAIN, TARGET))
+    precision = choose_precision(options.device, options.precision)
+    backward = load_translator(options, "--to-source", options.to_source, precision, (target, source))
+    forward = load_translator(options, "--to-target", options.to_target, precision, (source, target))
+    folder = RoundTripFolder((options.output or Path(f"{real.name}-round-trip")).resolve())
+    job = RoundTripJob(dataset, text, real, backward, forward, precision, folder, options.repeat, options.triples)
+    return job.run()
+
+
+def load_translator(
+    options: RoundTripOptions, option: str, model: str, precision: Precision, languages: tuple[str | None, str | None]
+) -> Translator:
+    """The model of an option, which is checked. Raises UsageError, RegistryError, BundleError."""
+    members = load_members(model, options.tracking, options.device, precision)
+    bundle = combine([member for _, member in members])
+    search = options.search.apply_to(bundle, n_best=1)
+    weights = [member.card.weights_sha256 or "" for _, member in members]
+    translator = Translator(option, [name for name, _ in members], bundle, search, weights)
+    translator.check(languages)
+    return translator

@@ -13,7 +13,7 @@ from interlinear.progress import LiveLine
 from seq2seq.errors import TrainingError
 from training.events import EpochReport, Outcome, StartReport, StepReport, TrainingJob
 from training.ray.capacity import trials_at_once
-from training.ray.cluster import WorkerGroupConfig
+from training.ray.cluster import WorkerGroupConfig, check_address
 from training.ray.tune import run_trials
 from training.runs.job import create_run_folder, git_commit
 from training.runs.machine import describe_machine
@@ -173,8 +173,6 @@ def finish(record: TuningRecord, request: TuningRequest, trackers: "TrialTracker
 def worker_group(request: TuningRequest, config: TuningConfig) -> WorkerGroupConfig:
     """The workers of the trials. Raises UsageError for more than this machine has room for, or an invalid address."""
     if config.address:
-        from training.ray.cluster import check_address
-
         check_address(config.address)
         most = config.at_once or request.trials
     else:

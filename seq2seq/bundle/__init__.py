@@ -6,7 +6,6 @@ if TYPE_CHECKING:
     from seq2seq.bundle.bundle import (
         README,
         Bundle,
-        add_scores,
         add_shortlist,
         check_files,
         ensemble_bundle,
@@ -27,7 +26,6 @@ __all__ = [
     "Limits",
     "ModelCard",
     "Task",
-    "add_scores",
     "add_shortlist",
     "check_files",
     "ensemble_bundle",

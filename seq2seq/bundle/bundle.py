@@ -11,7 +11,7 @@ import hashlib
 import json
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -37,7 +37,6 @@ from seq2seq.files import (
 )
 from seq2seq.layers.int8 import quantise
 from seq2seq.layers.packed import pack
-from seq2seq.metrics.score import Score
 from seq2seq.model.ensemble import Ensemble, Predictor
 from seq2seq.model.model import Model, build
 from seq2seq.model.parameter_shapes import parameter_shapes
@@ -140,15 +139,6 @@ def add_shortlist(folder: Path, shortlist: Shortlist) -> None:
     with temporary_file(folder / SHORTLIST) as temporary:
         shortlist.save(temporary)
     write_card(folder, content | {"files": {**files, SHORTLIST: checksum(folder / SHORTLIST)}})
-
-
-def add_scores(bundle: Bundle[Predictor], scores: Mapping[str, Score]) -> str:
-    """Rewrite a bundle's README.md with further scores by title; returns its text. `model.json` stays unchanged."""
-    card = bundle.card.model_copy(update={"metrics": {**bundle.card.metrics, **scores}})
-    parameters = sum(map(torch.Tensor.numel, bundle.model.parameters()))
-    text = render_readme(card, parameters, bundle.tokenizers["target"].config.operations_on)
-    (bundle.folder / README).write_text(text, encoding="utf-8")
-    return text
 
 
 def unique_weights(model: Model) -> dict[str, torch.Tensor]:

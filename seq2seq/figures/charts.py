@@ -1,16 +1,12 @@
 """Shared parts of charts of several systems: legend, line styles, and layout."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 
 from seq2seq.errors import UsageError
 from seq2seq.figures.style import DASHES, MARKERS, PADDING, SERIES, Sheet, width_of
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.lines import Line2D
 
 CHART_WIDTH, CHART_HEIGHT = 600, 260
 AXIS_SPACE, TICK_SPACE = 36, 50  # space left of a chart, and below it
@@ -33,8 +29,6 @@ def add_line(axes: Axes, xs: Sequence[float], ys: Sequence[float], number: int) 
 
 def system_line(xs: Sequence[float], ys: Sequence[float], number: int, marked: Sequence[int] | None = None) -> Line2D:
     """A line with the colour, marker and dashes of a system's number; `marked`: indexes of marked points, None: all."""
-    from matplotlib.lines import Line2D
-
     dashes = DASHES[number % len(DASHES)]
     return Line2D(
         xs, ys, color=SERIES[number % len(SERIES)], marker=MARKERS[number % len(MARKERS)], linewidth=1.7,

@@ -1,12 +1,12 @@
 """Learning curves of systems, with several seeds as a band."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
-from typing import TYPE_CHECKING
+
+from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
 
 from seq2seq.figures.charts import (
     AXIS_SPACE,
@@ -19,9 +19,6 @@ from seq2seq.figures.charts import (
     lay_out_charts,
 )
 from seq2seq.figures.style import SERIES, SOFT, Sheet, check_suffix
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True)
@@ -47,8 +44,6 @@ def learning_curves(panels: Sequence[Panel], path: Path, font: Path | None = Non
     seeds have; each seed is also a thin line. Returns `path`. Raises UsageError if there are no systems, two have the
     same name, or the file suffix is not supported; FigureError if no font has a glyph for a letter.
     """
-    from matplotlib.ticker import MaxNLocator
-
     check_suffix(path)
     names = list(dict.fromkeys(curve.name for panel in panels for curve in panel.curves))
     check_systems(names)

@@ -6,6 +6,9 @@ from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 
+from matplotlib.font_manager import findfont, fontManager
+from matplotlib.ft2font import FT2Font
+
 from seq2seq.errors import FigureError
 
 WORDS, PLAIN = "DejaVu Serif", "DejaVu Sans"  # included in matplotlib, so that figures look the same on every machine
@@ -32,8 +35,6 @@ def font_families(texts: Iterable[str], font: Path | None = None, first: str = W
                 str(font), f"the font has no glyph for {format_letters(missing)}", "name a font that has them"
             )
         return [register_font(font)]
-    from matplotlib.font_manager import findfont
-
     families = list(dict.fromkeys((first, WORDS, PLAIN)))
     for family in families:
         missing = missing_glyphs(Path(findfont(family)), missing)
@@ -73,8 +74,6 @@ def format_letters(letters: Iterable[str]) -> str:
 
 def missing_glyphs(font: Path, letters: set[str]) -> set[str]:
     """The letters without a glyph in a font file. Raises FigureError if the file is not a font."""
-    from matplotlib.ft2font import FT2Font
-
     try:
         face = FT2Font(str(font))
     except (OSError, RuntimeError) as error:
@@ -85,9 +84,6 @@ def missing_glyphs(font: Path, letters: set[str]) -> set[str]:
 @lru_cache
 def register_font(font: Path) -> str:
     """Registers a font file with matplotlib; returns the font's family."""
-    from matplotlib.font_manager import fontManager
-    from matplotlib.ft2font import FT2Font
-
     if all(Path(known.fname) != font for known in fontManager.ttflist):
         fontManager.addfont(font)
     return str(FT2Font(str(font)).family_name)
@@ -104,8 +100,6 @@ def east_asian_font() -> Path | None:
 
 def find_installed_font(letters: set[str]) -> Path | None:
     """The installed upright font with the most of these letters; None if no font has any."""
-    from matplotlib.font_manager import fontManager
-
     best: tuple[int, Path] | None = None
     paths = {Path(f.fname) for f in fontManager.ttflist if f.style == "normal" and not f.name.startswith(FALLBACK_FONT)}
     for path in sorted(paths):

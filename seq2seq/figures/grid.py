@@ -1,18 +1,13 @@
 """Grid with source words above the columns and target words before the rows, for attention matrices and alignments."""
 
-from __future__ import annotations
-
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from matplotlib.text import Text
+
+from seq2seq.bundle import ModelCard
 from seq2seq.figures.style import HOT, SOFT, Sheet, height_of, tint, width_of
-
-if TYPE_CHECKING:
-    from matplotlib.text import Text
-
-    from seq2seq.bundle import ModelCard
 
 GAP, LABEL_GAP, ROUND, APART = 2, 9, 4, 12
 LEGEND, LEGEND_WIDTH = 34, 220
@@ -27,7 +22,7 @@ class Languages:
     target: str | None = None
 
     @classmethod
-    def of(cls, card: ModelCard) -> Languages:
+    def of(cls, card: ModelCard) -> "Languages":
         """Languages of a model's first text source and of its output."""
         return cls(card.languages.get(card.model.first_text), card.languages.get("target"))
 

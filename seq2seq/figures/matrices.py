@@ -3,6 +3,8 @@
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
+from matplotlib.patches import Circle
+
 from seq2seq.alignment import GoldAlignment, Link
 from seq2seq.errors import UsageError
 from seq2seq.explain import Explanation, Span
@@ -136,8 +138,6 @@ def draw_mark(
     grid: Grid, kind: str, x: float, y: float, on_sure: bool = False, size: tuple[float, float] | None = None
 ) -> None:
     """Draws the mark of a link centred at (x, y): a filled cell, a frame, or a dot. `size`: default is a cell's."""
-    from matplotlib.patches import Circle
-
     width, height = size or (grid.cell_width - GAP, grid.cell_height - GAP)
     if kind == "sure":
         grid.sheet.rounded(x - width / 2, y - height / 2, width, height, tint(1.0, HOT), ROUND)

@@ -3,24 +3,22 @@
 The unit is a pixel of the playground at 100 per inch, from the upper left corner; raster files have twice as many.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
+
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+from matplotlib.patches import FancyBboxPatch
+from matplotlib.text import Text
 
 from seq2seq.errors import UsageError
 from seq2seq.figures.fonts import PLAIN, font_families, printable
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-    from matplotlib.patches import FancyBboxPatch
-    from matplotlib.text import Text
-
-    Colour = str | tuple[float, float, float]
+Colour = str | tuple[float, float, float]
 
 # Colours of the light theme of service/playground/style.css; a test checks that they agree.
 PAPER, SHEET, INK, SOFT, LINE = "#faf8f4", "#ffffff", "#1d1f23", "#636871", "#e4e0d8"
@@ -57,8 +55,6 @@ class Sheet:
 
     def __init__(self, texts: Iterable[str], font: Path | None = None) -> None:
         """`texts`: all texts of the figure, to select fonts. `font`: as in `font_families`, whose errors are raised."""
-        from matplotlib.figure import Figure
-
         texts = list(map(printable, texts))
         self.words = font_families(texts, font)
         self.plain = font_families(texts, font, first=PLAIN)
@@ -106,8 +102,6 @@ class Sheet:
         self, x: float, y: float, width: float, height: float, fill: Colour, radius: float, edge: Colour = "none"
     ) -> FancyBboxPatch:
         """Draws a filled rectangle with rounded corners."""
-        from matplotlib.patches import FancyBboxPatch
-
         style = f"round,pad=0,rounding_size={radius}"
         patch = FancyBboxPatch((x, y), width, height, style, fc=fill, ec=edge, linewidth=0.7)
         self.figure.axes[0].add_patch(patch)
@@ -141,8 +135,6 @@ class Sheet:
     def svg(self) -> bytes:
         """The figure as SVG. Letters are paths, so that the viewer needs no font; an invisible text layer on top can be
         searched, copied and read by screen readers."""
-        from matplotlib import rc_context
-
         documents = {}
         for font_type in ("path", "none"):
             with rc_context({"svg.fonttype": font_type, "svg.hashsalt": "interlinear"}):
@@ -163,8 +155,6 @@ class Sheet:
 
 def readable_on(colour: tuple[float, float, float]) -> str:
     """Dark or white text colour, whichever has more contrast on `colour` (WCAG)."""
-    from matplotlib.colors import to_rgb
-
     background, ink, white = (luminance(other) for other in (colour, to_rgb(INK), to_rgb(SHEET)))
     return SHEET if (white + 0.05) / (background + 0.05) > (background + 0.05) / (ink + 0.05) else INK
 

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from matplotlib.lines import Line2D
+
 from seq2seq.figures.charts import CHART_WIDTH, KEY_GAP, KEY_HEIGHT, TICK_SPACE, TITLE_SPACE, check_systems
 from seq2seq.figures.style import LINE, SHEET, SOFT, Sheet, check_suffix, tint, width_of
 
@@ -44,8 +46,6 @@ def system_comparison(systems: Sequence[SystemScore], title: str, path: Path, fo
 
 def system_comparisons(comparisons: Sequence[Comparison], heading: str, path: Path, font: Path | None = None) -> Path:
     """Draws several comparisons as `system_comparison` does, one below the other, each with its own scale."""
-    from matplotlib.lines import Line2D
-
     check_suffix(path)
     for comparison in comparisons:
         check_systems([system.name for system in comparison.systems])

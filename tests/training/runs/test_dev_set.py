@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from interlinear import options
 from interlinear.evaluation import test_sets
 from seq2seq.errors import DataError
 from seq2seq.text import TextConfig, Tokenizer
@@ -21,7 +22,7 @@ SYLLABLES = [f"{a}{b}" for a in ("ka", "li", "mo", "ru") for b in ("b", "d", "f"
 def evaluated(description: str) -> test_sets.TestSet:
     """The dev set as `evaluate` reads it."""
     reader = SimpleNamespace(fields=("source",), pictures=())
-    return test_sets.TestSetSource(description, "dev", None, [], None).read([reader], aligned=False)
+    return test_sets.read_test_set(options.TestSetSource(description, "dev", None, [], None), [reader], aligned=False)
 
 
 def write_segmented(folder: Path) -> Path:

@@ -75,6 +75,14 @@ class SplitCounts:
     empty: int
     near_duplicates: int
 
+    def describe(self, text: str) -> str:
+        """A sentence on the pairs of each split of a text, and on those in none."""
+        splits = ", ".join(f"{split} {number:,}" for split, number in self.splits.items())
+        left_out = [f"{self.empty:,} with an empty side"] if self.empty else []
+        if self.near_duplicates:
+            left_out.append(f"{self.near_duplicates:,} because dev or test have nearly the same")
+        return f"pairs of {text}: {splits}" + (f"; left out: {', '.join(left_out)}" if left_out else "")
+
 
 class PairSpool:
     """The pairs that have text on both sides, in a temporary file, with the hashes by which repetitions are found.
