@@ -28,7 +28,7 @@ from interlinear.evaluation.test_sets import TestSet
 from interlinear.options import AlignmentKind
 from seq2seq.alignment import GoldAlignment, Link, Symmetrization, symmetrize
 from seq2seq.alignment.hmm import LinkPosteriors, WordAligner
-from seq2seq.alignment.pair_batches import normalized_words
+from seq2seq.alignment.pair_batches import WordPair, normalized_words
 from seq2seq.attention_reading import READINGS
 from seq2seq.errors import InterlinearError, UsageError
 from seq2seq.generate import SequenceGenerator
@@ -201,14 +201,14 @@ class Peer:
     def align(self, gold_set: GoldSet, text: TrainingText) -> Iterator[Reading]:
         yield Reading("", *self.run([*gold_set.words, *text.pairs], len(gold_set.words)))
 
-    def run(self, pairs: Sequence[tuple[Words, Words]], first: int) -> tuple[Links, Links]:
+    def run(self, pairs: Sequence[WordPair], first: int) -> tuple[Links, Links]:
         """The links of the first pairs, of a training on all. Raises UsageError if the program ends with an error."""
         with tempfile.TemporaryDirectory(prefix="alignment-") as scratch:
             files = [Path(scratch) / side for side in ("source", "target")]
             for file, side in zip(files, zip(*pairs, strict=True), strict=True):
                 file.write_text("".join(f"{' '.join(words)}\n" for words in side), encoding="utf-8")
             python = self.folder / "venv" / "bin" / "python"
-            command = [python, ALIGN_WORDS, self.name, *files, str(first)]
+            command: list[str | Path] = [python, ALIGN_WORDS, self.name, *files, str(first)]
             ended = subprocess.run(command, check=False, capture_output=True, text=True)
         if ended.returncode != 0:
             raise UsageError(self.name, f"it ended with code {ended.returncode}: {ended.stderr.strip()[-300:]}")

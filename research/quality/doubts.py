@@ -224,7 +224,7 @@ def measure(asked: argparse.Namespace) -> dict[Labels, Figures]:
     rows: dict[Labels, Figures] = {(n,): {split: columns[split].get(n, "") for split in SPLITS} for n in names}
     tried = [(name, value) for name, values in GRID.items() for value in values] if asked.thresholds else []
     for name, value in tried:
-        thresholds = replace(THRESHOLDS, **{name: value})
+        thresholds = replace(THRESHOLDS, **{name: value})  # type: ignore[arg-type]
         found = planted_figures(*planted["dev"], thresholds)
         found |= {n: percent(share) for n, share in word_figures(translated["dev"], thresholds).items()}
         rows |= {(f"{name} {value}: {figure}",): {"dev": shown} for figure, shown in found.items()}
