@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from seq2seq.batch import collate
+from seq2seq.batch import Batch, collate
 from seq2seq.config import ModelConfig, TextVocabulary
 from seq2seq.model.model import Model, build
 from seq2seq.text import BEGIN, END
@@ -85,17 +85,22 @@ def agrees(model: Model, transcription: Transcription) -> None:
         close(mine, gradient, f"gradient of {name}")
 
 
-def stepping_agrees(model: Model) -> None:
-    """Assert that stepping word by word equals teacher forcing."""
-    batch = collate({"source": SOURCES}, TARGETS)
+def stepping_agrees(model: Model, batch: Batch | None = None) -> None:
+    """Assert that stepping word by word equals teacher forcing, in training too. `batch`: else that of `agrees`."""
+    batch = batch or collate({"source": SOURCES}, TARGETS)
+    assert batch.target_BL is not None
     memory = model.encode(batch)
+    torch.manual_seed(2)
     readouts, attention_weights = model.teacher_forced(memory, batch.target_BL[:, None])
-    state, token = model.start(memory), torch.full((len(SOURCES), 1), BEGIN)
+    torch.manual_seed(2)
+    state, token = model.start(memory), torch.full((batch.rows, 1), BEGIN)
     for i in range(batch.target_BL.shape[1]):
         state, readout, seen = model.step(memory, state, token)
         torch.testing.assert_close(readout, readouts[:, :, i], rtol=0, atol=1e-12)
         for name, weights in attention_weights.weights.items():
             torch.testing.assert_close(seen.weights[name], weights[:, :, i], rtol=0, atol=1e-12)
+        for name, weights in attention_weights.source_weights.items():
+            torch.testing.assert_close(seen.source_weights[name], weights[:, :, i], rtol=0, atol=1e-12)
         for ours, stacked in zip(seen.gates, attention_weights.gates, strict=True):
             torch.testing.assert_close(ours, stacked[:, :, i], rtol=0, atol=1e-12)
         token = batch.target_BL[:, i : i + 1]

@@ -14,7 +14,7 @@ from torch import Tensor
 from seq2seq.batch import collate
 from seq2seq.layers.cells import LayerNorm
 from seq2seq.model.model import Model
-from seq2seq.text import BEGIN, END
+from seq2seq.text import END
 from tests.papers import test_interactive_attention, test_unsupervised_alignment, test_word_attention
 from tests.papers.agreement import SOURCES, TARGETS, Transcription, agrees, small, stepping_agrees
 
@@ -105,14 +105,4 @@ def test_the_state_is_masked_where_it_enters_a_product(variant: Variant, make: C
 
 @pytest.mark.parametrize("variant", VARIANTS.values(), ids=VARIANTS.keys())
 def test_stepping_goes_on_with_the_mask_of_the_start(variant: Variant) -> None:
-    model = small(**variant[0], state_dropout=SHARE).train()
-    batch = collate({"source": SOURCES}, TARGETS)
-    memory = model.encode(batch)
-    torch.manual_seed(2)
-    readouts, _ = model.teacher_forced(memory, batch.target_BL[:, None])
-    torch.manual_seed(2)
-    state, token = model.start(memory), torch.full((len(SOURCES), 1), BEGIN)
-    for i in range(batch.target_BL.shape[1]):
-        state, readout, _ = model.step(memory, state, token)
-        torch.testing.assert_close(readout, readouts[:, :, i], rtol=0, atol=1e-12)
-        token = batch.target_BL[:, i : i + 1]
+    stepping_agrees(small(**variant[0], state_dropout=SHARE).train())

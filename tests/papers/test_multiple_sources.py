@@ -15,8 +15,8 @@ from torch import Tensor
 from seq2seq.batch import Batch, ImageInput, collate
 from seq2seq.config import ImageGrid, ModelConfig, TextVocabulary
 from seq2seq.model.model import Model, build
-from seq2seq.text import BEGIN, END, PAD
-from tests.papers.agreement import close
+from seq2seq.text import END, PAD
+from tests.papers.agreement import close, stepping_agrees
 from tests.papers.literal import (
     Weights,
     additive_energy,
@@ -222,19 +222,7 @@ def test_the_model_is_the_talks(variant: dict[str, Any]) -> None:
 @each
 def test_stepping_gives_what_teacher_forcing_gives(variant: dict[str, Any]) -> None:
     model = small(**variant)
-    batch = batch_of(model, rows_of(model))
-    assert batch.target_BL is not None
-    memory = model.encode(batch)
-    readouts, attention_weights = model.teacher_forced(memory, batch.target_BL[:, None])
-    state, token = model.start(memory), torch.full((batch.rows, 1), BEGIN)
-    for t in range(batch.target_BL.shape[1]):
-        state, readout, seen = model.step(memory, state, token)
-        torch.testing.assert_close(readout, readouts[:, :, t], rtol=0, atol=1e-12)
-        for key, weights in attention_weights.weights.items():
-            torch.testing.assert_close(seen.weights[key], weights[:, :, t], rtol=0, atol=1e-12)
-        for name, weight in attention_weights.source_weights.items():
-            torch.testing.assert_close(seen.source_weights[name], weight[:, :, t], rtol=0, atol=1e-12)
-        token = batch.target_BL[:, t : t + 1]
+    stepping_agrees(model, batch_of(model, rows_of(model)))
 
 
 @each
