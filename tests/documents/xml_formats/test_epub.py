@@ -4,7 +4,7 @@ import pytest
 
 from seq2seq.errors import DataError
 from tests.documents.packages import archive, epub, parts_of
-from tests.documents.translations import backwards, same
+from tests.documents.translations import backwards
 from tests.documents.translations_of_files import texts, translated
 
 CHAPTER = """<?xml version="1.0" encoding="utf-8"?>
@@ -25,11 +25,6 @@ def test_chapters_and_contents():
     assert (
         "<b>Hund</b> Ein<br/>" in written["OEBPS/chapter.xhtml"] and "<text>eins Kapitel</text>" in written["toc.ncx"]
     )
-
-
-def test_code_and_what_is_not_to_be_translated_stays():
-    data = epub(CHAPTER.format("<pre>nein da</pre><p translate='no'>nein da</p><p>ja <code>nein</code></p>"))
-    assert texts(data, "a.epub") == ["Ein Titel", "ja"]
 
 
 def book(items: str, *names: str, **parts: str) -> bytes:
@@ -73,45 +68,57 @@ def test_chapters_are_found_without_a_manifest_of_them(parts):
     assert texts(data, "a.epub") == ["a.xhtml"]
 
 
-def test_buttons_are_texts_by_themselves():
-    body = (
-        '<p>Hier <button title="Ein Titel da">Antwort <b>zeigen</b><br/>da</button> klicken</p><button>Nein da</button>'
-    )
-    data = epub(CHAPTER.format(body))
-    found = ["Ein Titel", "Ein Titel da", "Antwort zeigen\nda", "Hier klicken", "Nein da"]
-    assert texts(data, "a.epub") == found
-    written = parts_of(translated(data, "a.epub", backwards))["OEBPS/chapter.xhtml"]
-    assert '<button title="da Titel Ein"><b>zeigen</b> Antwort<br/>da</button>' in written
-    assert "<button>da Nein</button></body>" in written
-
-
-def test_choices_and_buttons_that_are_not_to_be_translated():
-    choice = '<p>Wahl <select><option label="Ein Name">ein Hund</option></select></p>'
-    body = f'{choice}<p>da <button translate="no">nein</button></p>'
-    data = epub(CHAPTER.format(body))
-    assert texts(data, "a.epub") == ["Ein Titel", "Ein Name", "ein Hund", "Wahl", "da"]
-    assert body in parts_of(translated(data, "a.epub", same))["OEBPS/chapter.xhtml"]
-
-
 @pytest.mark.parametrize(
-    "kept",
+    ("body", "found", "expected"),
     [
-        '<span translate="no">Nein <b>da</b></span>',
-        '<i class="notranslate">Nein</i>',
-        '<img translate="no" alt="Nein"/>',
+        (
+            "<pre>nein da</pre><p translate='no'>nein da</p><p>ja <code>nein</code></p>",
+            ["ja"],
+            "<pre>nein da</pre><p translate='no'>nein da</p><p>ja <code>nein</code></p>",
+        ),
+        (
+            '<p>Hier <button title="Ein Titel da">Antwort <b>zeigen</b><br/>da</button> klicken</p>',
+            ["Ein Titel da", "Antwort zeigen\nda", "Hier klicken"],
+            '<button title="da Titel Ein"><b>zeigen</b> Antwort<br/>da</button>',
+        ),
+        ("<p>da</p><button>Nein da</button>", ["da", "Nein da"], "<button>da Nein</button></body>"),
+        (
+            '<p>Wahl <select><option label="Ein Name">ein Hund</option></select></p>',
+            ["Ein Name", "ein Hund", "Wahl"],
+            '<p>Wahl <select><option label="Name Ein">Hund ein</option></select></p>',
+        ),
+        ('<p>da <button translate="no">nein</button></p>', ["da"], '<p>da <button translate="no">nein</button></p>'),
+        *(
+            (f"<p>Ein Hund {kept} hier</p>", ["Ein Hund hier"], kept)
+            for kept in (
+                '<span translate="no">Nein <b>da</b></span>',
+                '<i class="notranslate">Nein</i>',
+                '<img translate="no" alt="Nein"/>',
+            )
+        ),
+        (
+            '<p>Ein <code translate="yes">Hund <b>da</b></code></p>',
+            ["Ein Hund da"],
+            '<p><code translate="yes"><b>da</b> Hund</code> Ein</p>',
+        ),
+        ('<p><img alt="Un caf&eacute; ferm&eacute;"/></p>', ["Un café fermé"], '<p><img alt="fermé café Un"/></p>'),
+        (
+            """<img xmlns:x="u" xmlns:y="v" x:alt="n" y:alt="n" src='a' alt='deux &amp;\n&Eacute;&#x74;&eacute;s'/>""",
+            ["deux & Étés"],
+            """<img xmlns:x="u" xmlns:y="v" x:alt="n" y:alt="n" src='a' alt="Étés &amp; deux"/>""",
+        ),
+        (
+            """<img id_="a title='non'" title="un &eacute;t&eacute;"/>""",
+            ["un été"],
+            """<img id_="a title='non'" title="été un"/>""",
+        ),
     ],
 )
-def test_words_that_are_not_to_be_translated_stay(kept):
-    data = epub(CHAPTER.format(f"<p>Ein Hund {kept} hier</p>"))
-    assert texts(data, "a.epub") == ["Ein Titel", "Ein Hund hier"]
-    assert kept in parts_of(translated(data, "a.epub", backwards))["OEBPS/chapter.xhtml"]
-
-
-def test_code_that_is_to_be_translated():
-    data = epub(CHAPTER.format('<p>Ein <code translate="yes">Hund <b>da</b></code></p>'))
-    assert texts(data, "a.epub") == ["Ein Titel", "Ein Hund da"]
-    written = parts_of(translated(data, "a.epub", backwards))["OEBPS/chapter.xhtml"]
-    assert '<p><code translate="yes"><b>da</b> Hund</code> Ein</p>' in written
+def test_texts_of_a_chapter(body, found, expected):
+    """What is a text by itself, what is not to be translated, and named characters in attributes."""
+    data = epub(CHAPTER.format(body))
+    assert texts(data, "a.epub") == ["Ein Titel", *found]
+    assert expected in parts_of(translated(data, "a.epub", backwards))["OEBPS/chapter.xhtml"]
 
 
 @pytest.mark.parametrize("element", ["code", "video", "span"])
@@ -120,24 +127,6 @@ def test_titles_of_elements_in_a_text(element):
     assert texts(data, "a.epub")[1] == "Ein Name"
     written = parts_of(translated(data, "a.epub", backwards))["OEBPS/chapter.xhtml"]
     assert f'<{element} title="Name Ein">x1</{element}>' in written
-
-
-@pytest.mark.parametrize(
-    ("attributes", "text", "expected"),
-    [
-        ('alt="Un caf&eacute; ferm&eacute;"', "Un café fermé", 'alt="fermé café Un"'),
-        (
-            """xmlns:x="u" xmlns:y="v" x:alt="n" y:alt="n" src='a' alt='deux &amp;\n&Eacute;&#x74;&eacute;s'""",
-            "deux & Étés",
-            """xmlns:x="u" xmlns:y="v" x:alt="n" y:alt="n" src='a' alt="Étés &amp; deux\"""",
-        ),
-        ("""id_="a title='non'" title="un &eacute;t&eacute;\"""", "un été", """id_="a title='non'" title="été un\""""),
-    ],
-)
-def test_named_characters_in_attributes(attributes, text, expected):
-    data = epub(CHAPTER.format(f"<p><img {attributes}/></p>"))
-    assert texts(data, "a.epub") == ["Ein Titel", text]
-    assert f"<p><img {expected}/></p>" in parts_of(translated(data, "a.epub", backwards))["OEBPS/chapter.xhtml"]
 
 
 def test_copy_protection_is_refused_and_obfuscated_fonts_are_not():
