@@ -12,16 +12,16 @@ import seq2seq
 from seq2seq.alignment import symmetrize
 from seq2seq.attention_reading import BEST_READINGS, READINGS, best_reading
 from seq2seq.batch import collate
-from seq2seq.bundle import Limits, ModelCard, write_bundle
-from seq2seq.config import ModelConfig, TextVocabulary
+from seq2seq.bundle import Limits
 from seq2seq.errors import UsageError
 from seq2seq.explain import Explanation, word_probabilities
 from seq2seq.generate import SequenceGenerator
 from seq2seq.generation_request import Request
 from seq2seq.model.ensemble import Ensemble
-from seq2seq.model.model import Model, build
+from seq2seq.model.model import Model
 from seq2seq.search import SearchOptions
 from seq2seq.text import BEGIN, TextConfig, Tokenizer
+from tests.seq2seq.bundles import untrained
 
 GERMAN = [
     "der kleine hund schläft",
@@ -42,23 +42,13 @@ def bundle(folder: Path, there: bool, decoder: str = "bahdanau", limit: int = 10
         field: Tokenizer.train(lines[language], TextConfig(units="bpe", vocabulary=290, language=language))
         for field, language in (("source", source), ("target", target))
     }
-    torch.manual_seed(1 + there)
-    config = ModelConfig(
-        embedding=24,
-        hidden=24,
-        decoder=decoder,
-        initialization="uniform",
-        initialization_scale=0.5,
-        sources={"source": TextVocabulary(vocabulary=tokenizers["source"].size)},
-        target=TextVocabulary(vocabulary=tokenizers["target"].size),
-    )
-    card = ModelCard(
-        languages={"source": source, "target": target},
-        model=config,
-        search=SearchOptions(beam=3, max_length=12, min_length=6),
-        limits=Limits(source_length=limit, target_length=100),
-    )
-    write_bundle(folder, build(config).eval(), tokenizers, card)
+    card = {
+        "languages": {"source": source, "target": target},
+        "search": SearchOptions(beam=3, max_length=12, min_length=6),
+        "limits": Limits(source_length=limit, target_length=100),
+    }
+    sizes = {"embedding": 24, "hidden": 24, "initialization_scale": 0.5}
+    untrained(folder, tokenizers, 1 + there, card, decoder=decoder, **sizes)
     return folder
 
 

@@ -1,21 +1,13 @@
 """The explanation of an output with other marks at its edges."""
 
-from seq2seq.explain import Doubt, Explanation, Span, TermLocation
+from seq2seq.explain import Doubt, Explanation, TermLocation
 from seq2seq.formatted_output import explain_formatted
 from seq2seq.text.formatting import FormattedText
-
-
-def words(text: str) -> list[Span]:
-    spans, start = [], 0
-    for word in text.split(" "):
-        spans.append(Span(text=word, start=start, end=start + len(word)))
-        start += len(word) + 1
-    return spans
-
+from tests.seq2seq.alignment.test_doubts import spans
 
 BEFORE = Explanation(
-    source=words("der Hund läuft"),
-    target=words("- The dog ."),
+    source=spans("der Hund läuft"),
+    target=spans("- The dog ."),
     matrices={"attention": [[0.1, 0.2, 0.3], [0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.0, 0.1, 0.9]]},
     alignment=[(2, 0), (0, 1), (1, 2), (2, 3)],
     confidence=[0.1, 0.9, 0.8, 0.7],
@@ -42,7 +34,7 @@ def test_words_move_and_marks_are_replaced_or_removed():
 def test_a_new_mark_has_no_weights():
     before = BEFORE.model_copy(
         update={
-            "target": words("The dog"),
+            "target": spans("The dog"),
             "matrices": {"attention": [[1.0, 0, 0], [0, 1.0, 0]]},
             "alignment": [(0, 0), (1, 1)],
             "confidence": [0.9, 0.8],

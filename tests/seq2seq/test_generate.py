@@ -10,19 +10,19 @@ import pytest
 import torch
 from PIL import Image
 
-import seq2seq
 from seq2seq.attention_reading import READINGS
 from seq2seq.batch import collate
-from seq2seq.bundle import Bundle, ModelCard, write_bundle
-from seq2seq.config import ImageGrid, ImageNetwork, ModelConfig, TextVocabulary
+from seq2seq.bundle import Bundle
+from seq2seq.config import ImageGrid, ImageNetwork
 from seq2seq.errors import ImageError, RequestError
 from seq2seq.generate import SequenceGenerator
 from seq2seq.generation_request import GenerationResult, Request
 from seq2seq.images.decode import read_image
 from seq2seq.model.ensemble import Ensemble
-from seq2seq.model.model import Model, build
+from seq2seq.model.model import Model
 from seq2seq.search import SearchOptions
 from seq2seq.text import BEGIN, TextConfig, Tokenizer
+from tests.seq2seq.bundles import untrained
 from tests.seq2seq.systems import model_of
 
 OPTIONS = SearchOptions(beam=3, max_length=6)
@@ -32,19 +32,11 @@ GIVEN = ImageGrid(rows=2, columns=2, features=3, made_by="a network")
 
 def written(folder: Path, image: ImageGrid) -> Bundle[Model]:
     tokenizer = Tokenizer.train(["a bat flies", "the big bat sleeps"], TextConfig(units="words", vocabulary=20))
-    torch.manual_seed(1)
-    model = build(
-        ModelConfig(
-            sources={"source": TextVocabulary(vocabulary=tokenizer.size), "image": image},
-            target=TextVocabulary(vocabulary=tokenizer.size),
-            combination="hierarchical", sentinel=True, cell="gru", decoder="conditional", first_state="ends",
-            embedding=8, hidden=8, initialization="uniform", initialization_scale=0.9,
-        )
+    keys = {"cell": "gru", "decoder": "conditional", "first_state": "ends", "sentinel": True}
+    return untrained(
+        folder, dict.fromkeys(("source", "target"), tokenizer), 1, {"task": "multimodal"}, {"image": image},
+        combination="hierarchical", initialization_scale=0.9, **keys,
     )  # fmt: skip
-    write_bundle(
-        folder, model, {"source": tokenizer, "target": tokenizer}, ModelCard(task="multimodal", model=model.config)
-    )
-    return seq2seq.load(folder)
 
 
 @pytest.fixture(scope="module")
@@ -65,18 +57,10 @@ def editing(tmp_path_factory: pytest.TempPathFactory) -> SequenceGenerator:
     """A model of two texts, whose words are cut into subwords."""
     sentences = ["a bat flies", "the big bat sleeps", "the bat sleeps", "a big bat"]
     tokenizer = Tokenizer.train(sentences, TextConfig(units="bpe", vocabulary=275))
-    torch.manual_seed(2)
-    vocabulary = TextVocabulary(vocabulary=tokenizer.size)
-    model = build(
-        ModelConfig(
-            sources={"source": vocabulary, "mt": vocabulary}, target=vocabulary, combination="hierarchical",
-            decoder="conditional", embedding=8, hidden=8, initialization="uniform", initialization_scale=1.2,
-        )
-    )  # fmt: skip
     folder = tmp_path_factory.mktemp("editing") / "bundle"
     tokenizers = dict.fromkeys(("source", "mt", "target"), tokenizer)
-    write_bundle(folder, model, tokenizers, ModelCard(task="post-edit", model=model.config))
-    bundle = seq2seq.load(folder)
+    keys = {"combination": "hierarchical", "decoder": "conditional"}
+    bundle = untrained(folder, tokenizers, 2, {"task": "post-edit"}, **keys)
     bundle.model.double()
     return SequenceGenerator(bundle)
 

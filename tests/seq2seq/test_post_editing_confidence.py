@@ -5,16 +5,12 @@ import math
 from dataclasses import replace
 
 import pytest
-import torch
 
-import seq2seq
-from seq2seq.bundle import ModelCard, write_bundle
-from seq2seq.config import ModelConfig, TextVocabulary
 from seq2seq.generate import SequenceGenerator
 from seq2seq.generation_request import GenerationResult, Request
-from seq2seq.model.model import build
 from seq2seq.search import SearchOptions
 from seq2seq.text import TextConfig, Tokenizer
+from tests.seq2seq.bundles import untrained
 
 LINES = ["a bat flies", "the big bat sleeps", "the bat sleeps", "a big bat"]
 TEXTS = {"source": "the bat sleeps", "mt": "the  big bat, sleeps"}  # two spaces, a word that no vocabulary has
@@ -28,19 +24,9 @@ def generator(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
     read = Tokenizer.train(LINES, config)
     written = config.model_copy(update={"operations_on": "mt"}) if request.param == "operations" else config
     write = Tokenizer.train(LINES, written)
-    torch.manual_seed(2)
-    sources = dict.fromkeys(("source", "mt"), TextVocabulary(vocabulary=read.size))
-    model = build(
-        ModelConfig(
-            sources=sources, target=TextVocabulary(vocabulary=write.size), combination="flat", embedding=8, hidden=8,
-            initialization="uniform", initialization_scale=1.2,
-        )
-    )  # fmt: skip
     folder = tmp_path_factory.mktemp(request.param) / "bundle"
-    write_bundle(
-        folder, model, {"source": read, "mt": read, "target": write}, ModelCard(task="post-edit", model=model.config)
-    )
-    bundle = seq2seq.load(folder)
+    tokenizers = {"source": read, "mt": read, "target": write}
+    bundle = untrained(folder, tokenizers, 2, {"task": "post-edit"}, combination="flat")
     bundle.model.double()  # alone and in a batch then agree
     return SequenceGenerator(bundle)
 

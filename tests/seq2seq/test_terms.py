@@ -3,20 +3,16 @@
 from dataclasses import replace
 
 import pytest
-import torch
 
-import seq2seq
-from seq2seq.bundle import ModelCard, write_bundle
-from seq2seq.config import ModelConfig, TextVocabulary
 from seq2seq.errors import RequestError
 from seq2seq.explain import Doubt, Explanation, to_spans
 from seq2seq.generate import SequenceGenerator
 from seq2seq.generation_request import GenerationResult, Request
-from seq2seq.model.model import build
 from seq2seq.search import SearchOptions
 from seq2seq.terms import GlossaryEntry, Term, TermFinder, TermOptions
 from seq2seq.terms.explained import explain_terms
 from seq2seq.text import TextConfig, Tokenizer
+from tests.seq2seq.bundles import untrained
 
 SENTENCES = ["the big bat sleeps well", "a bat flies (fast)", "see the page, and sleep", "it runs"]
 OPTIONS = SearchOptions(beam=3, n_best=3)
@@ -27,13 +23,8 @@ URL = "https://example.org/a?b=ü"
 def generator(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> SequenceGenerator:
     """A model that was not trained: where it wants to go says nothing about the terms."""
     tokenizer = Tokenizer.train(SENTENCES, TextConfig(units=request.param, vocabulary=310))
-    torch.manual_seed(4)
-    words = TextVocabulary(vocabulary=tokenizer.size)
-    sizes = {"embedding": 8, "hidden": 8, "initialization": "uniform", "initialization_scale": 1.2}
-    model = build(ModelConfig(sources={"source": words}, target=words, **sizes))
-    folder = tmp_path_factory.mktemp(request.param) / "bundle"
-    write_bundle(folder, model, dict.fromkeys(("source", "target"), tokenizer), ModelCard(model=model.config))
-    bundle = seq2seq.load(folder)
+    both = dict.fromkeys(("source", "target"), tokenizer)
+    bundle = untrained(tmp_path_factory.mktemp(request.param) / "bundle", both, 4)
     bundle.model.double()
     return SequenceGenerator(bundle)
 

@@ -1,9 +1,11 @@
 """Doubtful words: what a reader of a translation wants to be told, and what not."""
 
+import re
+
 import pytest
 
 from seq2seq.alignment import DoubtThresholds, find_doubts, with_doubts
-from seq2seq.explain import Doubt, Explanation, Span
+from seq2seq.explain import Doubt, Explanation, Span, to_spans
 
 THRESHOLDS = DoubtThresholds(probability=0.2, attended=0.3, attended_letters=4, repeated=0.5, repeated_letters=3)
 
@@ -25,11 +27,8 @@ def explanation(
 
 
 def spans(text: str) -> list[Span]:
-    found, start = [], 0
-    for word in text.split():
-        found.append(Span(text=word, start=start, end=start + len(word)))
-        start += len(word) + 1
-    return found
+    """Its words between spaces."""
+    return to_spans(text, [word.span() for word in re.finditer(r"\S+", text)])
 
 
 def doubts(explained: Explanation, complete: bool = True) -> list[tuple[str, str]]:

@@ -139,14 +139,16 @@ def test_words_that_are_written_alike_are_similar():
     }
 
 
+WORDS = [f"{first}{second}" for first in "bdfgklm" for second in ("aro", "eti", "ulu", "ino")]
+
+
 def dictionary_pairs(count: int, seed: int) -> tuple[list[WordPair], list[set[tuple[int, int]]]]:
     """Random pairs of a made-up language whose words are translated one by one, some swapped, with their links."""
     draw = random.Random(seed)
-    words = [f"{first}{second}" for first in "bdfgklm" for second in ("aro", "eti", "ulu", "ino")]
     pairs: list[WordPair] = []
     gold = []
     for _ in range(count):
-        source = draw.choices(words, k=draw.randint(3, 9))
+        source = draw.choices(WORDS, k=draw.randint(3, 9))
         order = list(range(len(source)))
         if draw.random() < 0.5:
             k = draw.randrange(len(source) - 1)

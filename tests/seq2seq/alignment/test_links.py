@@ -155,14 +155,14 @@ def test_a_symmetrized_link_has_the_weights_of_both_models():
     assert weights == [(0.25, 0.5, 0.375), (0.75, 1.0, 0.875)], "the symmetrized weight is the mean"
 
 
-def test_gold_has_sure_and_possible_links():
-    assert read_gold_alignment("0-0 1?2  2-1", "gold", 3, 3) == GoldAlignment(
-        frozenset({(0, 0), (2, 1)}), frozenset({(1, 2)})
-    )
-    assert read_gold_alignment("", "gold", 3, 3) == GoldAlignment(frozenset())
-    assert read_gold_alignment("0?0 0-0", "gold", 1, 1) == GoldAlignment(
-        frozenset({(0, 0)})
-    )  # a link is either sure or possible
+LINKS = st.frozensets(st.tuples(st.integers(0, 8), st.integers(0, 8)), max_size=12)
+
+
+@given(sure=LINKS, possible=LINKS)
+def test_gold_in_pharaoh_format_is_parsed(sure: frozenset[Link], possible: frozenset[Link]):
+    """A link that is written both ways is sure."""
+    line = " ".join([*(f"{i}-{j}" for i, j in sure), *(f"{i}?{j}" for i, j in possible)])
+    assert read_gold_alignment(line, "gold", 9, 9) == GoldAlignment(sure, possible - sure)
 
 
 @pytest.mark.parametrize(
@@ -170,6 +170,8 @@ def test_gold_has_sure_and_possible_links():
     [
         ("0-0 1:1", "'1:1' is no link"),
         ("0-", "'0-' is no link"),
+        ("0-0 a-1", "'a-1' is no link"),
+        ("²-1", "is no link"),
         ("-1-0", "'-1-0' is no link"),
         ("٣-0", "is no link"),
         ("0-3", "'0-3' points outside the pair, which has 4 and 3 words"),

@@ -1,40 +1,30 @@
 """A learned aligner is kept in a folder, whole or not at all, and its record says what it is."""
 
-import random
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from seq2seq.alignment.hmm import WordAligner
-from seq2seq.alignment.pair_batches import WordPair
 from seq2seq.alignment.stored_aligner import FILE_NAME, is_word_aligner, load_aligner, read_record, save_aligner
 from seq2seq.errors import DataError
-
-WORDS = [f"{first}{second}" for first in "bdfgklm" for second in ("aro", "eti", "ulu", "ino")]
-
-
-def mirrored_pairs(count: int, seed: int) -> list[WordPair]:
-    """Pairs of a made-up language, word j of the target the translation of word j of the source."""
-    draw = random.Random(seed)
-    sources = [draw.choices(WORDS, k=draw.randint(3, 9)) for _ in range(count)]
-    return [(source, ["x" + word[::-1] for word in source]) for source in sources]
+from tests.seq2seq.alignment.test_hmm import WORDS, dictionary_pairs
 
 
 @pytest.fixture(scope="module")
 def aligner() -> WordAligner:
-    pairs: list[WordPair] = [*mirrored_pairs(300, seed=1), ([], ["nothing"])]
-    return WordAligner.learn(pairs)[0]
+    pairs, _ = dictionary_pairs(300, seed=1)
+    return WordAligner.learn([*pairs, ([], ["nothing"])])[0]
 
 
 def test_a_kept_aligner_aligns_other_pairs(aligner, tmp_path):
-    others: list[WordPair] = [*mirrored_pairs(50, seed=2), (["1998", "unbekannt"], ["1998", "strange"])]
+    others, gold = dictionary_pairs(50, seed=2)
+    others.append((["1998", "unbekannt"], ["1998", "strange"]))
     save_aligner(aligner, tmp_path / "new" / "aligner", tokenised=True)
     loaded = list(load_aligner(tmp_path / "new" / "aligner").align(others))
     for found, kept in zip(aligner.align(others), loaded, strict=True):
         assert found is not None and kept is not None
         np.testing.assert_allclose(found.forward_JI, kept.forward_JI, atol=0.02)
-    gold = [{(i, i) for i in range(len(source))} for source, _ in others[:-1]]
     wrong = sum(len({*found.agreed()} ^ true) for found, true in zip(loaded, gold, strict=False) if found)
     assert wrong <= 0.05 * sum(map(len, gold))
     assert loaded[-1] is not None and (0, 0) in loaded[-1].agreed()  # equal words

@@ -14,7 +14,7 @@ from PIL import Image
 
 from seq2seq.alignment import GoldAlignment
 from seq2seq.errors import FigureError, UsageError
-from seq2seq.explain import Explanation, Span
+from seq2seq.explain import Explanation
 from seq2seq.figures import style
 from seq2seq.figures.curves import Curve, Panel, learning_curves
 from seq2seq.figures.fonts import east_asian_font, font_families, missing_glyphs
@@ -24,6 +24,7 @@ from seq2seq.figures.matrices import alignment_grid, attention_matrix, gate_stri
 from seq2seq.figures.systems import Comparison, SystemScore, system_comparison, system_comparisons
 from seq2seq.metrics.catalogue import select_metrics
 from seq2seq.metrics.metric import Preprocessing, ReferenceSet, SystemOutputs
+from tests.seq2seq.alignment.test_doubts import spans
 
 pytestmark = pytest.mark.slow
 
@@ -31,10 +32,6 @@ CELL_WIDTH, CELL_HEIGHT = 30, 26  # the playground's
 SCALE = style.DOTS_PER_INCH / style.UNITS_PER_INCH
 PLAYGROUND = Path(__file__).parents[3] / "service" / "playground"
 SYSTEMS = [f"system {number}" for number in range(len(style.SERIES))]
-
-
-def spans(text: str) -> list[Span]:
-    return [Span(text=word, start=0, end=0) for word in text.split()]
 
 
 def explanation(weights: list[list[float]], source: str, target: str, gate: list[float] | None = None) -> Explanation:

@@ -171,7 +171,9 @@ def test_a_polyglot_file_is_read_as_the_image_that_it_begins_with():
         file.writestr("evil.html", "<script>alert(1)</script>")
     for form in ("JPEG", "PNG", "WebP"):
         data = saved(quarters(), form)
-        np.testing.assert_array_equal(decode_image(data + archive.getvalue(), 32), decode_image(data, 32))
+        np.testing.assert_array_equal(
+            decode_image(data + bytes(1_000_000) + archive.getvalue(), 32), decode_image(data, 32)
+        )
     assert refused(b"<html><!--" + saved(quarters(), "JPEG")).kind == "format"
     assert refused(b"GIF89a" + saved(quarters(), "JPEG")).kind == "format"
 
@@ -218,7 +220,7 @@ def test_unsupported_formats_are_named(data: bytes, is_: str):
     assert (error.kind, error.problem) == ("format", f"is {is_}, not a picture that is read")
 
 
-def chunk(name: bytes, data: bytes) -> bytes:
+def chunk(name: bytes, data: bytes = b"") -> bytes:
     return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
 
 
@@ -291,10 +293,6 @@ def test_bytes_after_a_jpeg_are_ignored():
     np.testing.assert_array_equal(decode_image(data + b"\xff\xda\xff\xff" * 1000, 32), decode_image(data, 32))
 
 
-def png_chunk(kind: bytes, data: bytes = b"") -> bytes:
-    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-
 PROFILE = b"a\0\0" + zlib.compress(bytes(1_000_000), 9)  # a thousand bytes that a decoder expands to a million
 
 
@@ -310,11 +308,11 @@ def flooded() -> dict[str, tuple[bytes, str]]:
         "JPEG, fill bytes last": (jpeg[:-2] + b"\xff" * 20_000 + jpeg[-2:], "bytes between"),
         "JPEG, fill bytes that are none": (jpeg[:-2] + b"\xff\xff\0" * 20_000 + jpeg[-2:], "bytes between"),
         "JPEG, comments last": (jpeg[:-2] + b"\xff\xfe\0\x04\xff\xd9" * 20_000 + jpeg[-2:], "segments"),
-        "PNG, chunks first": (png[:33] + png_chunk(b"aaAa") * 20_000 + png[33:], "chunks"),
-        "PNG, empty pixels": (png[:data] + png_chunk(b"IDAT") * 20_000 + png[data:], "chunks"),
-        "PNG, colour profiles": (png[:33] + png_chunk(b"iCCP", PROFILE) * 100 + png[33:], "colour profiles"),
-        "PNG, colour profiles last": (png[:-12] + png_chunk(b"iCCP", PROFILE) * 100 + png[-12:], "colour profiles"),
-        "PNG, chunks last": (png[:-12] + png_chunk(b"aaAa") * 20_000 + png[-12:], "chunks"),
+        "PNG, chunks first": (png[:33] + chunk(b"aaAa") * 20_000 + png[33:], "chunks"),
+        "PNG, empty pixels": (png[:data] + chunk(b"IDAT") * 20_000 + png[data:], "chunks"),
+        "PNG, colour profiles": (png[:33] + chunk(b"iCCP", PROFILE) * 100 + png[33:], "colour profiles"),
+        "PNG, colour profiles last": (png[:-12] + chunk(b"iCCP", PROFILE) * 100 + png[-12:], "colour profiles"),
+        "PNG, chunks last": (png[:-12] + chunk(b"aaAa") * 20_000 + png[-12:], "chunks"),
     }
 
 
@@ -335,13 +333,8 @@ def test_a_second_frame_header_does_not_change_the_size():
 def test_one_colour_profile_is_skipped():
     png = saved(quarters())
     np.testing.assert_array_equal(
-        decode_image(png[:33] + png_chunk(b"iCCP", PROFILE) + png[33:], 32), decode_image(png, 32)
+        decode_image(png[:33] + chunk(b"iCCP", PROFILE) + png[33:], 32), decode_image(png, 32)
     )
-
-
-def test_bytes_after_a_png_are_ignored():
-    data = saved(quarters())
-    np.testing.assert_array_equal(decode_image(data + bytes(1_000_000), 32), decode_image(data, 32))
 
 
 def test_a_few_bytes_between_segments_are_not_damage():

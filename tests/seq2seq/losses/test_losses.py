@@ -4,9 +4,15 @@ from collections import Counter
 
 import pytest
 import torch
+from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from seq2seq.losses import cross_entropy
+
+
+def same_gradients(ours: Tensor, theirs: Tensor, *inputs: Tensor) -> None:
+    gradients = [torch.autograd.grad(each, inputs) for each in (ours, theirs)]
+    torch.testing.assert_close(*gradients, rtol=0, atol=1e-10)
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
@@ -24,10 +30,7 @@ def test_chunks_add_up_to_the_definition(monkeypatch: pytest.MonkeyPatch, smooth
 
     torch.testing.assert_close(loss.nats, nats, rtol=0, atol=1e-10)
     torch.testing.assert_close(loss.objective, objective, rtol=0, atol=1e-10)
-    for ours, theirs in zip(
-        torch.autograd.grad(2 * loss.objective, [r, W, b]), torch.autograd.grad(2 * objective, [r, W, b]), strict=True
-    ):
-        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-10)
+    same_gradients(2 * loss.objective, 2 * objective, r, W, b)
 
 
 @pytest.mark.parametrize("chunk", [1, 40, 2**23])
@@ -77,12 +80,7 @@ def test_log_likelihoods_and_gradients_equal_the_definitions(monkeypatch: pytest
     theirs = torch.log_softmax(r @ W.T + b, -1).gather(1, y[:, None]).squeeze(1)
 
     torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-10)
-    for mine, definition in zip(
-        torch.autograd.grad((weights * ours).sum(), [r, W, b]),
-        torch.autograd.grad((weights * theirs).sum(), [r, W, b]),
-        strict=True,
-    ):
-        torch.testing.assert_close(mine, definition, rtol=0, atol=1e-10)
+    same_gradients((weights * ours).sum(), (weights * theirs).sum(), r, W, b)
 
 
 @pytest.mark.parametrize("block", [1, 200, 2**23])
@@ -106,10 +104,7 @@ def test_the_bag_of_words_loss_equals_its_definition(
     theirs = ((q - bags) ** 2).sum() / 10.0
 
     torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-10)
-    for mine, definition in zip(
-        torch.autograd.grad(2 * ours, [z, W, b]), torch.autograd.grad(2 * theirs, [z, W, b]), strict=True
-    ):
-        torch.testing.assert_close(mine, definition, rtol=0, atol=1e-10)
+    same_gradients(2 * ours, 2 * theirs, z, W, b)
 
 
 def test_the_bag_of_words_loss_under_autocast_equals_fp32_within_bf16_precision() -> None:

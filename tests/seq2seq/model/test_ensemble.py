@@ -11,15 +11,16 @@ from hypothesis import strategies as st
 
 from seq2seq.batch import collate
 from seq2seq.bundle import Bundle, Limits, ModelCard, ensemble_bundle, load, write_bundle
-from seq2seq.config import ImageGrid, ModelConfig, TextVocabulary
+from seq2seq.config import ImageGrid
 from seq2seq.errors import BundleError
 from seq2seq.generate import SequenceGenerator
 from seq2seq.generation_request import Request
 from seq2seq.model.ensemble import Ensemble
-from seq2seq.model.model import build
 from seq2seq.search import SearchOptions, SlotTable
 from seq2seq.text import BEGIN, END, TextConfig, Tokenizer
-from tests.seq2seq.search.test_search import OPTIONS, SENTENCE, compare_with_forced, run, watched_twice
+from tests.seq2seq.bundles import untrained
+from tests.seq2seq.search.slot_table import OPTIONS, SENTENCE, WAITING, run
+from tests.seq2seq.search.test_search import compare_with_forced, watched_twice
 from tests.seq2seq.systems import every_system, model_of
 
 MIXED = ("rnnsearch", "contextual_gates", "interactive_attention", "coverage_neural", "uam")
@@ -89,7 +90,7 @@ def test_the_mean_by_hand(watch: int) -> None:
 
 @watched_twice
 @settings(max_examples=3)
-@given(waiting=st.lists(st.tuples(SENTENCE, OPTIONS, st.integers(0, 6)), min_size=2, max_size=6))
+@given(waiting=WAITING)
 def test_results_do_not_depend_on_the_rest_of_the_batch(watch: int, waiting) -> None:
     together = run(SlotTable(ensemble(*MIXED), 6, watch), waiting, with_attention=True)
     for (ids, options, _), found in zip(waiting, together, strict=True):
@@ -107,7 +108,7 @@ def test_results_do_not_depend_on_the_rest_of_the_batch(watch: int, waiting) -> 
 @pytest.mark.parametrize("systems", [("uam", "uam"), ("contextual_gates", "coverage_linguistic"), MIXED])
 @watched_twice
 @settings(max_examples=2)
-@given(waiting=st.lists(st.tuples(SENTENCE, OPTIONS, st.integers(0, 6)), min_size=2, max_size=6))
+@given(waiting=WAITING)
 def test_attention_weights_equal_those_of_forced_decoding(systems: tuple[str, ...], watch: int, waiting) -> None:
     compare_with_forced(ensemble(*systems), waiting, watch)
 
@@ -176,12 +177,8 @@ def test_a_member_with_another_vocabulary_is_refused_by_its_file(tmp_path: Path)
 def image_bundle(folder: Path, name: str, image: ImageGrid | None) -> Bundle:
     """An untrained model of a text and, where one is given, an image, with the vocabulary that all of them have."""
     tokenizer = Tokenizer.train(["ein hund schläft"], TextConfig(units="words", vocabulary=20))
-    text = TextVocabulary(vocabulary=tokenizer.size)
-    sources = {"source": text} if image is None else {"source": text, "image": image}
-    combination = "none" if image is None else "flat"
-    model = build(ModelConfig(embedding=8, hidden=8, sources=sources, target=text, combination=combination))
-    write_bundle(folder / name, model, {"source": tokenizer, "target": tokenizer}, ModelCard(model=model.config))
-    return load(folder / name)
+    both, images = dict.fromkeys(("source", "target"), tokenizer), {} if image is None else {"image": image}
+    return untrained(folder / name, both, 1, images=images, combination="flat" if images else "none")
 
 
 def test_members_that_read_other_sources_or_other_images_are_refused(tmp_path: Path) -> None:

@@ -20,13 +20,13 @@ from seq2seq.shortlist.shortlist import WordLists
 from seq2seq.text import END, SPECIAL
 from tests.seq2seq.model.test_ensemble import MIXED
 from tests.seq2seq.model.test_precision import each_recipe, small
-from tests.seq2seq.search.test_search import OPTIONS, SENTENCE, compare_with_forced, run, watched_twice
+from tests.seq2seq.search.slot_table import WAITING, run
+from tests.seq2seq.search.test_search import compare_with_forced, watched_twice
 from tests.seq2seq.systems import every_system, model_of
 
 VOCABULARY = 40
 WORDS = st.lists(st.integers(len(SPECIAL), VOCABULARY - 1), max_size=12)
 Waiting = list[tuple[list[int], SearchOptions, int]]
-WAITING = st.lists(st.tuples(SENTENCE, OPTIONS, st.integers(0, 6)), min_size=2, max_size=6)
 
 
 def shortlist_of(common: Sequence[int], lists: Sequence[Sequence[int]]) -> Shortlist:

@@ -3,8 +3,6 @@ they differ in the first word after it."""
 
 import copy
 import itertools
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 
 import pytest
 import torch
@@ -13,133 +11,100 @@ from hypothesis import strategies as st
 
 from seq2seq.batch import collate
 from seq2seq.model.ensemble import Ensemble, Predictor
-from seq2seq.search import Constraint, SearchOptions, SearchRequest, SearchResult, SlotTable, TargetPrefix
+from seq2seq.search import Constraint, SearchOptions, SearchRequest, SlotTable, TargetPrefix
 from seq2seq.search.captured import CapturedStep
-from seq2seq.search.step import search_step
-from seq2seq.shortlist import Shortlist
-from seq2seq.text import END
+from seq2seq.search.compiled import CompiledStep
+from seq2seq.search.step import SearchStep, search_step
 from tests.parameters import slow_but
 from tests.seq2seq.model.test_ensemble import MIXED
+from tests.seq2seq.search.slot_table import (
+    CONSTRAINTS,
+    OPTIONS,
+    PREFIX,
+    SENTENCE,
+    VOCABULARY,
+    Transfers,
+    Waiting,
+    check_begun,
+    check_written,
+    contains,
+    run,
+    scores_of,
+    settled,
+    steps,
+)
 from tests.seq2seq.search.test_candidates import shortlist_of
 from tests.seq2seq.search.test_captured import Recomputed
-from tests.seq2seq.search.test_constraints import CONSTRAINTS, check_written, contains, settled, steps
-from tests.seq2seq.search.test_search import OPTIONS, SENTENCE, VOCABULARY, Transfers
+from tests.seq2seq.search.test_compiled import CAPTURE
 from tests.seq2seq.systems import every_system, model_of
 
-IDS = st.lists(st.integers(4, VOCABULARY - 1) | st.just(1), max_size=4).map(tuple)
-PREFIX = st.builds(TargetPrefix, IDS, alternatives=st.booleans())
-# Ids, options, step of admission, prefix, constraints.
-Waiting = tuple[list[int], SearchOptions, int, TargetPrefix | None, tuple[Constraint, ...]]
-WAITING = st.lists(
-    st.tuples(SENTENCE, OPTIONS, st.integers(0, 6), st.none() | PREFIX, CONSTRAINTS), min_size=2, max_size=5
+FORCED = st.tuples(CONSTRAINTS, st.none() | PREFIX)
+ROW = st.tuples(SENTENCE, OPTIONS, st.integers(0, 6), CONSTRAINTS, st.none() | PREFIX)
+WAITING = st.lists(ROW, min_size=2, max_size=5)
+PHRASES = ([(4,)], [(6, 5)], [(5, 5)], [(4,), (6,)], [(6,), (4, 6)], [(4, 4, 5)])
+PREFIXES = ((), (4,), (6, 5), (5, 1, 6))
+
+
+@pytest.mark.parametrize(
+    "system", slow_but(["contextual_gates", "uam"], ["rnnsearch", "contextual_gates", "luong", "uam"])
 )
-
-
-def request(key: int, one: Waiting) -> SearchRequest:
-    ids, options, _, prefix, constraints = one
-    tokens = sum(len(constraint.ids) for constraint in constraints) + (len(prefix.ids) if prefix else 0)
-    if prefix is not None:
-        prefix = replace(prefix, alternatives=prefix.alternatives and options.n_best > 1)
-    return SearchRequest(key, options, options.output_limit(len(ids)) + tokens, True, constraints, prefix)
-
-
-def run(table: SlotTable, waiting: Sequence[Waiting], shortlist: Shortlist | None = None) -> list[SearchResult]:
-    """Search sentences, each admitted at its own step."""
-    done: list[SearchResult] = []
-    clock = 0
-    while len(done) < len(waiting):
-        now = [(key, one) for key, one in enumerate(waiting) if one[2] == clock]
-        if now:
-            batch = collate({"source": [one[0] for _, one in now]})
-            if shortlist:
-                required = [[*(one[3].ids if one[3] else ()), *(i for c in one[4] for i in c.ids)] for _, one in now]
-                batch = replace(
-                    batch, candidates=shortlist.candidates([{"source": one[0]} for _, one in now], required)
-                )
-            table.admit(batch, [request(key, one) for key, one in now])
-        table.step()
-        done += table.pop_finished()
-        clock += 1
-    return sorted(done, key=lambda one: int(str(one.key)))
-
-
-def check_begun(result: SearchResult, prefix: TargetPrefix | None) -> None:
-    """Every output has the prefix, and with alternatives another first word."""
-    assert result.hypotheses
-    if prefix is not None:
-        size = len(prefix.ids)
-        assert all(tuple(h.ids[:size]) == prefix.ids for h in result.hypotheses)
-        if prefix.alternatives:
-            firsts = [tuple(h.ids[size : size + 1]) for h in result.hypotheses]
-            assert len(set(firsts)) == len(firsts)
-
-
-SOME_SYSTEMS = ["rnnsearch", "contextual_gates", "luong", "uam"]
-
-
-@pytest.mark.parametrize("system", slow_but(["contextual_gates", "uam"], SOME_SYSTEMS))
 @pytest.mark.parametrize("penalty", ["none", "average", 0.6])
-@pytest.mark.parametrize("ids", [(), (4,), (6, 5), (5, 1, 6)])
-@pytest.mark.parametrize("phrases", [[], [(4, 4)]])
-@pytest.mark.parametrize("n_best", [1, 4])
+@pytest.mark.parametrize(
+    ("ids", "phrases", "n_best"),
+    [
+        *((None, phrases, 1) for phrases in PHRASES),
+        *itertools.product(PREFIXES, ([], [(4, 4)]), (1, 4)),
+    ],
+)
 def test_a_wide_beam_finds_the_best_output_of_each_first_word(
-    system: str, penalty: str | float, ids: tuple[int, ...], phrases: list[tuple[int, ...]], n_best: int
+    system: str, penalty: str | float, ids: tuple[int, ...] | None, phrases: list[tuple[int, ...]], n_best: int
 ) -> None:
-    """With the prefix and the constraints, of all outputs up to the longest."""
-    small = model_of(system, vocabulary=7)
-    longest, source, size = len(ids) + (2 if phrases else 1), [4, 6, 5, 4], len(ids)
+    """With the prefix, if there is one, and the constraints, of all outputs up to the longest."""
+    small, source = model_of(system, vocabulary=7), [4, 6, 5, 4]
+    begun = list(ids or ())
+    longest, size = len(begun) + (3 if ids is None else 2 if phrases else 1), len(begun)
     ends = [list(end) for n in range(longest - size + 1) for end in itertools.product([1, 4, 5, 6], repeat=n)]
-    outputs = [[*ids, *end] for end in ends if contains(end, phrases)]
-    batch = collate({"source": [source] * len(outputs)}, outputs)
-    readouts, _ = small.teacher_forced(small.encode(batch), batch.target_BL[:, None])
-    log_p = small.log_probabilities(readouts)[:, 0].detach()
-
-    def score(row: int) -> float:
-        output = [*outputs[row], END]
-        total = sum(float(log_p[row, i, word]) for i, word in enumerate(output))
-        return total / {"none": 1.0, "average": len(output)}.get(str(penalty), ((5 + len(output)) / 6) ** 0.6)
-
+    outputs = [[*begun, *end] for end in ends if contains(end, phrases)]
+    scores = scores_of(small, source, outputs, penalty)
     best: dict[tuple[int, ...], int] = {}
-    for row in sorted(range(len(outputs)), key=score, reverse=True):
+    for row in sorted(range(len(outputs)), key=scores.__getitem__, reverse=True):
         best.setdefault(tuple(outputs[row][size : size + 1]) if n_best > 1 else (), row)
     options = SearchOptions(beam=64, length_penalty=penalty, max_length=longest, n_best=n_best)
-    table = SlotTable(small, 64)
-    prefix = TargetPrefix(ids, alternatives=n_best > 1)
+    prefix = None if ids is None else TargetPrefix(ids, alternatives=n_best > 1)
     constraints = tuple(Constraint(phrase) for phrase in phrases)
+    table = SlotTable(small, 64)
     table.admit(collate({"source": [source]}), [SearchRequest(0, options, longest, False, constraints, prefix)])
-    found: list[SearchResult] = []
-    while not found:
+    while not (found := table.pop_finished()):
         table.step()
-        found = table.pop_finished()
     (result,) = found
     check_begun(result, prefix)
+    check_written(result, constraints)
     expected = list(best.values())
     if len(expected) <= n_best:  # else which words begin a branch is decided by their probability
         assert [h.ids for h in result.hypotheses] == [outputs[row] for row in expected]
     for hypothesis in result.hypotheses:
         row = best[tuple(hypothesis.ids[size : size + 1]) if n_best > 1 else ()]
-        assert hypothesis.ids == outputs[row] and hypothesis.score == pytest.approx(score(row))
+        assert hypothesis.ids == outputs[row] and hypothesis.score == pytest.approx(scores[row])
 
 
 @every_system
 @pytest.mark.parametrize("watch", [pytest.param(1, marks=pytest.mark.slow), 4])
-@settings(max_examples=4)
+@settings(max_examples=6)
 @given(waiting=WAITING)
-def test_outputs_begin_with_their_prefix_whatever_else_is_in_the_table(
-    system: str, watch: int, waiting: list[Waiting]
+def test_outputs_have_their_prefix_and_constraints_whatever_else_is_in_the_table(
+    system: str, watch: int, waiting: list[tuple]
 ) -> None:
-    """Of several lengths, beside sentences without any and with constraints, admitted at any step, with any beam."""
+    """Of several lengths, beside sentences without any, admitted at any step, with any beam, greedy search too."""
     model = model_of(system)
-    together = run(SlotTable(model, 6, watch), waiting)
-    for one, found in zip(waiting, together, strict=True):
-        ids, options, _, prefix, constraints = one
-        check_begun(found, request(0, one).prefix)
-        check_written(found, constraints)
-        (alone,) = run(SlotTable(model, options.beam), [(ids, options, 0, prefix, constraints)])
-        ours, theirs = settled(found, alone, constraints)
+    together = run(SlotTable(model, 6, watch), waiting, with_attention=True)
+    for one, found in zip(itertools.starmap(Waiting, waiting), together, strict=True):
+        check_begun(found, one.request(0).prefix)
+        check_written(found, one.constraints)
+        (alone,) = run(SlotTable(model, one.options.beam), [one._replace(step=0)], with_attention=True)
+        ours, theirs = settled(found, alone, one.constraints)
         assert [h.ids for h in ours] == [h.ids for h in theirs]
         assert [h.score for h in ours] == pytest.approx([h.score for h in theirs], abs=1e-9)
-        rescored = -model.loss(collate({"source": [ids]}, [found.hypotheses[0].ids])).nats.item()
+        rescored = -model.loss(collate({"source": [one.ids]}, [found.hypotheses[0].ids])).nats.item()
         assert found.hypotheses[0].log_probability == pytest.approx(rescored, abs=1e-9)
         assert found.token_log_probabilities is not None
         assert len(found.token_log_probabilities[0]) == len(found.hypotheses[0].ids), "forced words have one too"
@@ -147,20 +112,28 @@ def test_outputs_begin_with_their_prefix_whatever_else_is_in_the_table(
 
 @settings(max_examples=8)
 @given(waiting=WAITING)
-def test_an_ensemble_continues_prefixes(waiting: list[Waiting]) -> None:
+def test_an_ensemble_continues_prefixes_and_writes_constraints(waiting: list[tuple]) -> None:
     ensemble = Ensemble([model_of(system) for system in MIXED]).eval()
-    for one, found in zip(waiting, run(SlotTable(ensemble, 6), waiting), strict=True):
-        check_begun(found, request(0, one).prefix)
+    for one, found in zip(itertools.starmap(Waiting, waiting), run(SlotTable(ensemble, 6), waiting), strict=True):
+        check_begun(found, one.request(0).prefix)
+        check_written(found, one.constraints)
 
 
+@pytest.mark.parametrize("prefix", [None, TargetPrefix((38, 11, 38))])
 @settings(max_examples=8)
 @given(waiting=WAITING, words=st.lists(st.integers(4, 39), max_size=8))
-def test_a_prefix_outside_a_shortlist_is_continued_with_its_words(waiting: list[Waiting], words: list[int]) -> None:
+def test_prefixes_and_constraints_outside_a_shortlist_are_written(
+    prefix: TargetPrefix | None, waiting: list[tuple], words: list[int]
+) -> None:
     model, shortlist = model_of("rnnsearch", 40), shortlist_of(words, [])
-    outside = [(*one[:3], TargetPrefix((38, 11, 38)), ()) for one in waiting]
-    for one, found in zip(outside, run(SlotTable(model, 6), outside, shortlist), strict=True):
-        check_begun(found, one[3])
-        assert all(set(h.ids) <= {*words, 38, 11, 1} for h in found.hypotheses)
+    outside = [
+        one._replace(constraints=(*one.constraints, Constraint((37, 12))), prefix=prefix)
+        for one in itertools.starmap(Waiting, waiting)
+    ]
+    for one, found in zip(outside, run(SlotTable(model, 6), outside, shortlist=shortlist), strict=True):
+        check_begun(found, prefix)
+        check_written(found, one.constraints)
+        assert all(set(h.ids) <= {*words, *one.forced, 1} for h in found.hypotheses)
 
 
 def test_the_share_of_a_beam_is_the_same_for_every_first_word() -> None:
@@ -178,17 +151,16 @@ def test_the_share_of_a_beam_is_the_same_for_every_first_word() -> None:
 
 
 @pytest.mark.parametrize("system", ["rnnsearch", "luong", "coverage_neural"])
-@settings(max_examples=10)
-@given(plain=st.tuples(SENTENCE, OPTIONS), others=st.lists(st.tuples(SENTENCE, OPTIONS, PREFIX), min_size=1))
-def test_a_sentence_without_a_prefix_is_searched_as_before_to_the_last_bit(
-    system: str, plain: tuple[list[int], SearchOptions], others: list[tuple[list[int], SearchOptions, TargetPrefix]]
+@settings(max_examples=15)
+@given(plain=st.tuples(SENTENCE, OPTIONS), others=st.lists(st.tuples(SENTENCE, OPTIONS, FORCED), min_size=1))
+def test_a_sentence_without_a_prefix_or_constraints_is_searched_as_before_to_the_last_bit(
+    system: str, plain: tuple[list[int], SearchOptions], others: list[tuple[list[int], SearchOptions, tuple]]
 ) -> None:
     tables = [SlotTable(model_of(system), 6, sync_interval=100) for _ in range(2)]
     batch = collate({"source": [plain[0], *(ids for ids, _, _ in others)]})
-    for table, prefixed in zip(tables, (True, False), strict=True):
-        rows: list[Waiting] = [(*plain, 0, None, ())]
-        rows += [(ids, options, 0, own if prefixed else None, ()) for ids, options, own in others]
-        table.admit(batch, [request(key, one) for key, one in enumerate(rows)])
+    for table, forced in zip(tables, (True, False), strict=True):
+        rows = [Waiting(*plain), *(Waiting(ids, one, 0, *(own if forced else ())) for ids, one, own in others)]
+        table.admit(batch, [one.request(key, with_attention=True) for key, one in enumerate(rows)])
     for _ in range(12):
         states = []
         for table in tables:
@@ -198,7 +170,7 @@ def test_a_sentence_without_a_prefix_is_searched_as_before_to_the_last_bit(
         for name, value in vars(states[0]).items():
             if isinstance(value, torch.Tensor):
                 first, other = (torch.atleast_1d(tensor[0]) for tensor in (value, getattr(states[1], name)))
-                width = min(first.shape[-1], other.shape[-1])  # prefixes may make room for longer outputs
+                width = min(first.shape[-1], other.shape[-1])  # the others may have room for longer outputs
                 assert first[..., :width].equal(other[..., :width]), name
 
 
@@ -210,29 +182,35 @@ def test_a_token_that_would_lengthen_the_last_word_does_not_follow_a_prefix(new_
     for ids in itertools.product(range(4, 9), repeat=2):
         table = SlotTable(model_of("rnnsearch"), 4, joined_V=joined)
         options = SearchOptions(beam=4, n_best=4, max_length=5)
-        (result,) = run(table, [([*ids], options, 0, TargetPrefix((7,), new_word, True), ())])
+        (result,) = run(table, [([*ids], options, 0, (), TargetPrefix((7,), new_word, True))])
         followed |= {token for h in result.hypotheses for token in h.ids[1:2]}
     assert bool({int(token) for token in followed} & set(range(6, VOCABULARY))) == (not new_word)
 
 
-def prefixed_table(step: Callable = search_step, device: str = "cpu") -> SlotTable:
-    """A table with a prefix and alternatives, a prefix and a constraint, and a sentence with neither."""
+CONSTRAINED = [{"constraints": (Constraint((7, 8), (0, 2)), Constraint((5,)))}, {}]
+PREFIXED = [
+    {"prefix": TargetPrefix((7, 8), alternatives=True)},
+    {},
+    {"constraints": (Constraint((5,), (0, 1)),), "prefix": TargetPrefix((4,))},
+]
+each_table = pytest.mark.parametrize("rows", [CONSTRAINED, PREFIXED], ids=["constraints", "prefixes"])
+
+
+def table_of(rows: list[dict], step: SearchStep = search_step, device: str = "cpu") -> SlotTable:
+    """A table with sentences that have prefixes and constraints, and a sentence with neither."""
     model: Predictor = model_of("rnnsearch")
     if device != "cpu":
         model = copy.deepcopy(model).to(device)
     table = SlotTable(model, 3, sync_interval=8, search_step=step, joined_V=torch.arange(VOCABULARY) == 6)
     options = SearchOptions(beam=3, n_best=2, max_length=6)
-    requests = [
-        SearchRequest(0, options, 6, prefix=TargetPrefix((7, 8), alternatives=True)),
-        SearchRequest(1, options, 6),
-        SearchRequest(2, options, 6, constraints=(Constraint((5,), (0, 1)),), prefix=TargetPrefix((4,))),
-    ]
-    table.admit(collate({"source": [[5, 6], [7], [8, 8, 4]]}), requests)
+    sources = [[5, 6], [7], [8, 8, 4]][: len(rows)]
+    table.admit(collate({"source": sources}), [SearchRequest(key, options, 6, **row) for key, row in enumerate(rows)])
     return table
 
 
-def test_a_step_with_prefixes_never_synchronises_with_the_device() -> None:
-    table = prefixed_table()
+@each_table
+def test_a_step_with_prefixes_and_constraints_never_synchronises_with_the_device(rows: list[dict]) -> None:
+    table = table_of(rows)
     with Transfers() as transfers:
         for _ in range(4):
             table.step()
@@ -240,15 +218,21 @@ def test_a_step_with_prefixes_never_synchronises_with_the_device() -> None:
     assert transfers.seen == []
 
 
-def test_a_step_with_prefixes_needs_no_host() -> None:
+@each_table
+def test_a_step_with_prefixes_and_constraints_needs_no_host(rows: list[dict]) -> None:
     """On the meta device, which raises where the host would read a value."""
-    table = prefixed_table(CapturedStep(capture=Recomputed()), "meta")
+    table = table_of(rows, CapturedStep(capture=Recomputed()), "meta")
     for _ in range(4):
         table.step()
 
 
-def test_a_step_with_prefixes_is_captured() -> None:
-    expected: list[Iterator[list[int]]] = list(steps(prefixed_table()))
+@each_table
+def test_a_step_with_prefixes_and_constraints_is_captured_and_not_compiled(rows: list[dict]) -> None:
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+    expected = list(steps(table_of(rows)))
+    assert list(steps(table_of(rows, CompiledStep(CAPTURE)))) == expected
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 0
     capture = Recomputed()
-    assert list(steps(prefixed_table(CapturedStep(capture=capture)))) == expected
+    assert list(steps(table_of(rows, CapturedStep(capture=capture)))) == expected
     assert capture.replays > 0

@@ -2,24 +2,20 @@
 
 import itertools
 import random
-from dataclasses import replace
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from seq2seq.batch import collate
 from seq2seq.model.ensemble import Predictor
 from seq2seq.search import SearchOptions, SearchRequest, SearchResult, SlotTable
 from seq2seq.shortlist import Shortlist
 from seq2seq.text import END
+from tests.seq2seq.search.slot_table import OPTIONS, SENTENCE, VOCABULARY, WAITING, Transfers, run, scores_of
 from tests.seq2seq.systems import ALL, COVERING, every_system, model_of
-
-VOCABULARY = 9
-
 
 MODEL = model_of("rnnsearch")
 # Steps between two transfers to the host: a sentence that ends in between stays in its slot. 1 on a CPU, 4 on a GPU.
@@ -33,47 +29,11 @@ every_system_watched = pytest.mark.parametrize(
         *(("rnnsearch", watch) for watch in (1, 3, 7)),
     ],
 )
-SENTENCE = st.lists(st.integers(4, VOCABULARY - 1), min_size=1, max_size=12)
-OPTIONS = st.builds(
-    lambda beam, best, **others: SearchOptions(beam=beam, n_best=min(beam, best), **others),
-    beam=st.integers(1, 6),
-    best=st.integers(1, 6),
-    length_penalty=st.sampled_from(["none", "average", 0.6]),
-    min_length=st.integers(0, 4),
-    max_length=st.integers(4, 9),
-    coverage_penalty=st.sampled_from([0.0, 0.3]),
-    shrinking=st.booleans(),
-)
-
-
-def run(
-    table: SlotTable,
-    waiting: list[tuple[list[int], SearchOptions, int]],
-    with_attention: bool = False,
-    shortlist: Shortlist | None = None,
-) -> list[SearchResult]:
-    """Search sentences, each admitted at its own step."""
-    done: list[SearchResult] = []
-    clock = 0
-    while len(done) < len(waiting):
-        now = [(key, ids, options) for key, (ids, options, step) in enumerate(waiting) if step == clock]
-        if now:
-            asked = [
-                SearchRequest(key, options, options.output_limit(len(ids)), with_attention) for key, ids, options in now
-            ]
-            batch = collate({"source": [ids for _, ids, _ in now]})
-            if shortlist:
-                batch = replace(batch, candidates=shortlist.candidates([{"source": ids} for _, ids, _ in now]))
-            table.admit(batch, asked)
-        table.step()
-        done += table.pop_finished()
-        clock += 1
-    return sorted(done, key=lambda one: int(str(one.key)))
 
 
 @every_system_watched
 @settings(max_examples=3)
-@given(waiting=st.lists(st.tuples(SENTENCE, OPTIONS, st.integers(0, 6)), min_size=2, max_size=6))
+@given(waiting=WAITING)
 def test_results_do_not_depend_on_the_rest_of_the_batch(
     system: str, watch: int, waiting: list[tuple[list[int], SearchOptions, int]]
 ) -> None:
@@ -151,26 +111,6 @@ def test_a_finished_sentence_does_not_change_until_it_leaves(
             assert one.hypotheses[0].ids[: len(prefixes[one.key])] == prefixes[one.key]
 
 
-class Transfers(TorchDispatchMode):
-    """Counts operations that synchronise with the device: reads of numbers, and data-dependent sizes."""
-
-    WAITING = ("_local_scalar_dense", "nonzero", "masked_select", "_unique", "equal", "repeat_interleave.Tensor")
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.seen: list[str] = []
-
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
-        name = str(function).removeprefix("aten.")
-        by_mask = name.startswith("index") and any(
-            isinstance(index, torch.Tensor) and index.dtype == torch.bool
-            for index in (args[1] if isinstance(args[1], list | tuple) else ())
-        )
-        if name.startswith(self.WAITING) or by_mask:
-            self.seen.append(name)
-        return function(*args, **(kwargs or {}))
-
-
 @every_system
 def test_a_step_never_synchronises_with_the_device(system: str) -> None:
     table = SlotTable(model_of(system), 3, sync_interval=4)
@@ -220,7 +160,7 @@ def compare_with_forced(
 
 @every_system_watched
 @settings(max_examples=2)
-@given(waiting=st.lists(st.tuples(SENTENCE, OPTIONS, st.integers(0, 6)), min_size=2, max_size=6))
+@given(waiting=WAITING)
 def test_attention_weights_equal_those_of_forced_decoding(
     system: str, watch: int, waiting: list[tuple[list[int], SearchOptions, int]]
 ) -> None:
@@ -251,20 +191,12 @@ def test_a_wide_beam_finds_the_global_optimum(system: str, penalty: str | float,
     small = model_of(system, vocabulary=7)
     words, longest, ids = range(4, 7), 3, [4, 6, 5, 4]
     outputs = [list(o) for n in range(longest + 1) for o in itertools.product([1, *words], repeat=n)]
-    batch = collate({"source": [ids] * len(outputs)}, outputs)
-    readouts, _ = small.teacher_forced(small.encode(batch), batch.target_BL[:, None])
-    log_p = small.log_probabilities(readouts)[:, 0].detach()
-
-    def score(row: int) -> float:
-        output = [*outputs[row], END]
-        total = sum(float(log_p[row, i, word]) for i, word in enumerate(output))
-        return total / {"none": 1.0, "average": len(output)}.get(str(penalty), ((5 + len(output)) / 6) ** 0.6)
-
-    best = sorted(range(len(outputs)), key=score, reverse=True)[:4]
+    scores = scores_of(small, ids, outputs, penalty)
+    best = sorted(range(len(outputs)), key=scores.__getitem__, reverse=True)[:4]
     options = SearchOptions(beam=64, n_best=4, length_penalty=penalty, max_length=longest)
     (found,) = run(SlotTable(small, 64, watch), [(ids, options, 0)])
     assert [h.ids for h in found.hypotheses] == [outputs[row] for row in best]
-    assert [h.score for h in found.hypotheses] == pytest.approx([score(row) for row in best])
+    assert [h.score for h in found.hypotheses] == pytest.approx([scores[row] for row in best])
 
 
 @watched

@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from seq2seq.batch import collate
-from seq2seq.bundle import Bundle, ModelCard, load, write_bundle
-from seq2seq.config import ModelConfig, TextVocabulary
+from seq2seq.bundle import Bundle
 from seq2seq.generate import SequenceGenerator
 from seq2seq.generation_request import Request
-from seq2seq.model.model import Model, build
+from seq2seq.model.model import Model
 from seq2seq.search import SearchOptions
 from seq2seq.text import BYTES, DELETE, KEEP, UNKNOWN, TextConfig, Tokenizer
 from seq2seq.text.edits import decode_script, encode_script
+from tests.seq2seq.bundles import untrained
 
 LINES = ["A dog runs fast.", "The small dog (a puppy) sleeps.", "Two men don't run, they sleep!", "A man runs."]
 KINDS = {
@@ -112,17 +112,11 @@ def test_a_vocabulary_keeps_its_symbols():
 @pytest.fixture(scope="module")
 def bundle(tmp_path_factory) -> Bundle[Model]:
     tokenizers = {"source": TOKENIZERS["words"], "mt": TOKENIZERS["words"], "target": TOKENIZERS["words"]}
-    torch.manual_seed(1)
-    words = TextVocabulary(vocabulary=TOKENIZERS["words"].size)
-    config = ModelConfig(
-        combination="flat", cell="gru", embedding=8, hidden=8, initialization="uniform", initialization_scale=1.5,
-        sources={"source": words, "mt": words}, target=words,
-    )  # fmt: skip
     folder = tmp_path_factory.mktemp("models") / "operations"
-    card = ModelCard(task="post-edit", model=config, languages={"source": "de", "mt": "en", "target": "en"})
-    write_bundle(folder, build(config).eval(), tokenizers, card)
+    card = {"task": "post-edit", "languages": {"source": "de", "mt": "en", "target": "en"}}
+    bundle = untrained(folder, tokenizers, 1, card, combination="flat", cell="gru", initialization_scale=1.5)
     assert "writes: operations that keep, delete and insert pieces of 'mt'" in (folder / "README.md").read_text()
-    return load(folder)
+    return bundle
 
 
 def test_generated_operations_are_applied_to_the_input(bundle):

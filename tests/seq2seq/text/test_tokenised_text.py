@@ -2,17 +2,17 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
-import torch
 
-from seq2seq.bundle import Bundle, ModelCard, load, write_bundle
-from seq2seq.config import ModelConfig, TextVocabulary
+from seq2seq.bundle import Bundle
 from seq2seq.generate import SequenceGenerator
 from seq2seq.generation_request import GenerationResult, Request
-from seq2seq.model.model import Model, build
+from seq2seq.model.model import Model
 from seq2seq.search import SearchOptions
 from seq2seq.text import Decoded, TextConfig, Tokenizer
+from tests.seq2seq.bundles import untrained
 
 LINES = ["A dog runs fast.", "The small dog (a puppy) sleeps.", "Two men don't run, they sleep!", "A man runs."]
 RAW, TOKENISED = "The puppy doesn't sleep (fast)!", "The puppy doesn 't sleep ( fast ) !"
@@ -26,17 +26,10 @@ def written(folder: Path, operations: bool = False) -> Bundle[Model]:
     tokenizers = {"source": Tokenizer.train(LINES * 3, plain), "target": target}
     if operations:
         tokenizers["mt"] = target
-    torch.manual_seed(4)
-    words = {name: TextVocabulary(vocabulary=tokenizer.size) for name, tokenizer in tokenizers.items()}
-    config = ModelConfig(
-        combination="flat" if operations else "none", cell="gru", embedding=8, hidden=8, initialization="uniform",
-        initialization_scale=1.5, target=words.pop("target"), sources=words,
-    )  # fmt: skip
-    card = ModelCard(
-        task="post-edit" if operations else "translation", model=config, languages=dict.fromkeys(words, "en")
-    )
-    write_bundle(folder, build(config).eval(), tokenizers, card)
-    return load(folder)
+    card: dict[str, Any] = {"task": "post-edit" if operations else "translation"}
+    card["languages"] = dict.fromkeys([name for name in tokenizers if name != "target"], "en")
+    combination = "flat" if operations else "none"
+    return untrained(folder, tokenizers, 4, card, combination=combination, cell="gru", initialization_scale=1.5)
 
 
 def answered(bundle: Bundle[Model], *requests: Request) -> list[GenerationResult]:
