@@ -12,7 +12,7 @@ from research.quality.alignment import ForcedDecoding, GoldSet, HmmAligner, Trai
 from research.quality.projection import Score, by_min_max, by_project, nested, parse
 from seq2seq.alignment import TagSpan, symmetrize
 from seq2seq.alignment.hmm import align_corpus
-from tests.interlinear.conftest import write_toy
+from tests.interlinear.conftest import describe, write_toy
 
 pytestmark = pytest.mark.slow
 
@@ -28,12 +28,8 @@ def gold(tmp_path: Path) -> Path:
     """A gold set of three pairs."""
     for name, lines in zip(("de", "en", "gold"), zip(*PAIRS, strict=True), strict=True):
         (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    path = tmp_path / "mine.yaml"
-    path.write_text(
-        "{task: translation, about: mine, licence: none, languages: {source: de, target: en}, splits: {test: "
-        "{source: {files: de, tokenised: true}, target: {files: en, tokenised: true}, alignment: gold}}}"
-    )
-    return path
+    source, target = ({"files": language, "tokenised": True} for language in ("de", "en"))
+    return describe(tmp_path, test={"source": source, "target": target, "alignment": "gold"})
 
 
 def printed_links(capsys: pytest.CaptureFixture[str], *arguments: object) -> list[set[tuple[int, int]]]:
@@ -42,23 +38,12 @@ def printed_links(capsys: pytest.CaptureFixture[str], *arguments: object) -> lis
     return [{(int(i), int(j)) for i, j in (link.split("-") for link in line.split())} for line in lines]
 
 
-def figures(links: list[set[tuple[int, int]]]) -> dict[str, float]:
-    """AER, precision and recall by Och and Ney's definition."""
-    a = a_and_s = a_and_p = s = 0
-    for (_, _, line), found in zip(PAIRS, links, strict=True):
-        sure = {tuple(map(int, link.split("-"))) for link in line.split() if "-" in link}
-        possible = sure | {tuple(map(int, link.split("?"))) for link in line.split() if "?" in link}
-        a, s = a + len(found), s + len(sure)
-        a_and_s, a_and_p = a_and_s + len(found & sure), a_and_p + len(found & possible)
-    aer = 100 * (1 - (a_and_s + a_and_p) / (a + s))
-    return {"aer": aer, "precision": 100 * a_and_p / a, "recall": 100 * a_and_s / s}
-
-
 def test_every_reading_of_a_model_is_scored_in_each_direction_and_combined(gold, tmp_path, capsys):
     weights = {"initialization": "uniform", "initialization_scale": 1.0}
     there, back = write_toy(tmp_path / "there", 1, **weights), write_toy(tmp_path / "back", 2, back=True, **weights)
     aligner, text = ForcedDecoding.load("toys", str(there), str(back)), TrainingText("", [])
-    rows = measure(aligner, [GoldSet.read(str(gold), None)], [text])
+    gold_set = GoldSet.read(str(gold), None)
+    rows = measure(aligner, [gold_set], [text])
     german, english = tmp_path / "de", tmp_path / "en"
     for by in ("attention", "next", "posterior"):
         forward = printed_links(capsys, there, "--source", german, "--target", english, "--by", by)
@@ -68,8 +53,8 @@ def test_every_reading_of_a_model_is_scored_in_each_direction_and_combined(gold,
         for how in ("intersection", "grow-diag", "grow-diag-final-and"):
             expected[how] = [set(symmetrize(*pair, how)) for pair in zip(forward, backward, strict=True)]
         for variant, links in expected.items():
-            assert rows["mine", "", "-", by, variant] == pytest.approx(figures(links)), (by, variant)
-    only = measure(ForcedDecoding.load("back", str(back)), [GoldSet.read(str(gold), None)], [text])
+            assert rows["mine", "", "-", by, variant] == gold_set.score(links), (by, variant)
+    only = measure(ForcedDecoding.load("back", str(back)), [gold_set], [text])
     assert len(rows) == 15 and {variant for *_, variant in only} == {"target to source"}
 
 
@@ -78,7 +63,7 @@ def test_our_aligner_has_every_variant_and_learns_from_the_set_and_further_text(
     rows = measure(HmmAligner(), [gold_set], [text])
     assert {key[1:3] for key in rows} == {("", "3"), ("more", "4")} and len(rows) == 12
     links = [set(found) for found in align_corpus(gold_set.words)]
-    assert rows["mine", "", "3", "-", "agreement"] == pytest.approx(figures(links))
+    assert rows["mine", "", "3", "-", "agreement"] == gold_set.score(links)
 
 
 def test_fast_align_links_a_word_with_its_most_probable_source():

@@ -9,6 +9,7 @@ from interlinear.decoding.model_loading import load_generation
 from research.figures import gate_figure
 from research.gates import analyse_gates, fixed_gates, has_gates, word_classes
 from seq2seq.generate import SequenceGenerator
+from tests.interlinear.conftest import describe
 
 pytestmark = pytest.mark.slow
 
@@ -25,13 +26,8 @@ def gated(gated_toy: Path) -> SequenceGenerator:
 def data(tmp_path: Path) -> str:
     for side, lines in zip(("de", "en"), zip(*PAIRS, strict=True), strict=True):
         (tmp_path / f"all.{side}").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    files = "{source: all.de, target: all.en}"
-    (tmp_path / "pairs.yaml").write_text(
-        "{task: translation, about: pairs, licence: none, languages: {source: de, target: en}, "
-        f"splits: {{train: {files}, dev: {files}, test: {files}}}}}",
-        encoding="utf-8",
-    )
-    return str(tmp_path / "pairs.yaml")
+    fields = {"source": "all.de", "target": "all.en"}
+    return str(describe(tmp_path, train=fields, dev=fields, test=fields))
 
 
 def gates_of(generation: SequenceGenerator) -> list[float]:
@@ -63,20 +59,25 @@ def test_a_model_without_gates_has_nothing_to_analyse(toy: Path) -> None:
     assert not has_gates(load_generation(str(toy), None, "cpu"))
 
 
-def test_words_of_an_english_sentence_have_their_classes() -> None:
-    words = "Two young men are quickly painting the house of Mary and it was not hers .".split()
-    assert word_classes(words, "en") == [
-        "number", "adjective", "noun", "auxiliary", "adverb", "verb", "determiner", "noun", "preposition", "name",
-        "conjunction", "pronoun", "auxiliary", "adverb", "pronoun", "punctuation",
-    ]  # fmt: skip
-
-
-def test_words_of_a_german_sentence_have_their_classes() -> None:
-    words = "Zwei junge Männer haben das Haus von Maria schnell gestrichen und sie schlafen nicht .".split()
-    assert word_classes(words, "de") == [
-        "number", "adjective", "noun", "auxiliary", "determiner", "noun", "preposition", "name", "adjective", "verb",
-        "conjunction", "pronoun", "verb", "adverb", "punctuation",
-    ]  # fmt: skip
+@pytest.mark.parametrize(
+    ("language", "sentence", "classes"),
+    [
+        (
+            "en",
+            "Two young men are quickly painting the house of Mary and it was not hers .",
+            "number adjective noun auxiliary adverb verb determiner noun preposition name conjunction pronoun "
+            "auxiliary adverb pronoun punctuation",
+        ),
+        (
+            "de",
+            "Zwei junge Männer haben das Haus von Maria schnell gestrichen und sie schlafen nicht .",
+            "number adjective noun auxiliary determiner noun preposition name adjective verb conjunction pronoun verb "
+            "adverb punctuation",
+        ),
+    ],
+)
+def test_words_of_a_sentence_have_their_classes(language: str, sentence: str, classes: str) -> None:
+    assert word_classes(sentence.split(), language) == classes.split()
 
 
 def texts(path: Path) -> list[str]:

@@ -10,6 +10,7 @@ from PIL import Image
 from interlinear import cli
 from interlinear.evaluation.scoring import load_system
 from research.scoring import ScoredSplit, score_split
+from tests.interlinear.conftest import TEST, describe
 
 pytestmark = pytest.mark.slow
 
@@ -21,17 +22,10 @@ def data(tmp_path: Path, parallel: tuple[Path, Path]) -> Path:
     for line in range(8):
         Image.new("RGB", (40, 40), (30 * line, 255 - 30 * line, 128)).save(tmp_path / f"images/{line}.png")
     (tmp_path / "index.tsv").write_text("".join(f"test\t{line}\t{line}.png\n" for line in range(8)))
-    fields = {"source": "test.de", "target": "test.en", "image": {"images": "images", "index": "index.tsv"}}
-    content = {
-        "task": "multimodal",
-        "about": "ten lines",
-        "licence": "none",
-        "languages": {"source": "de", "target": "en"},
-        "splits": {"test": fields},
-        "joined": {"test_joined": {"split": "test", "over": 8, "up_to": 9, "seed": 1}},
-    }
-    path = tmp_path / "mine.yaml"
-    path.write_text(yaml.safe_dump(content))
+    fields = {**TEST, "image": {"images": "images", "index": "index.tsv"}}
+    path = describe(tmp_path, task="multimodal", test=fields)
+    joined = {"test_joined": {"split": "test", "over": 8, "up_to": 9, "seed": 1}}
+    path.write_text(path.read_text() + yaml.safe_dump({"joined": joined}))
     return path
 
 
@@ -68,3 +62,9 @@ def test_joined_lines_are_scored_and_marked(toy: Path, data: Path):
     scored = score(toy, data, "test_joined")
     assert scored.result.joined_from == "test" and score(toy, data).result.joined_from is None
     assert len(scored.outputs) == 5
+
+
+def test_the_unedited_machine_translations_are_scored_too(editing_toy: Path, parallel: tuple[Path, Path]):
+    """Here they are the post-edits: nothing is to be edited."""
+    path = describe(parallel[0].parent, task="post-edit", test={**TEST, "mt": "test.en"})
+    assert score(editing_toy, path).result.unedited == {"chrf": 100, "ter": 0}

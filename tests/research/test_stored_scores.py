@@ -15,7 +15,7 @@ from research.papers import load_paper, paper_names
 from research.records import read_results
 from research.stored_scores import read_test_set
 from seq2seq.errors import DataError
-from tests.research.conftest import ONE, OTHER, SYSTEMS, write_paper
+from tests.research.conftest import ONE, OTHER, SYSTEMS, group_of, keep_run, reproduce, write_paper
 
 TOOLKIT = {"about": "the same outputs", "toolkit": "Other-NMT", "version": "1.2", "parameters": 1_500_000}
 PUBLISHED = {
@@ -24,11 +24,6 @@ PUBLISHED = {
     "settings": "lower case",
     "scores": {"test": {"chrf": 40.5}},
 }
-
-
-def reproduce(folder: Path) -> int:
-    words = ["--output", str(folder), "--runs", str(folder / "runs"), "--prepared", str(folder / "prepared")]
-    return run(["reproduce", str(folder / "paper.yaml"), *words])
 
 
 def test_a_page_is_made_of_kept_runs_and_its_figures_are_drawn(kept: Path, capsys: pytest.CaptureFixture[str]):
@@ -164,25 +159,64 @@ def test_outputs_of_another_toolkit_and_published_figures_stand_beside_ours(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("keys", "says"),
+    ("seed", "change", "says"),
     [
-        ({"shuffle_images": ["test_2017"]}, "shuffle_images names test_2017, which is not among the test sets: test"),
-        ({"also_published": [PUBLISHED | {"scores": {"dev": {"bleu": 1.0}}}]}, "also_published names dev"),
-        ({"toolkit_systems": {"one": TOOLKIT}}, "one is among systems and toolkit_systems"),
+        (1, lambda text: text[:100], "it is no result of a run"),
+        (1, lambda text: text.replace('"recipe":"one"', '"recipe":"two"'), "the run was trained otherwise"),
+        (2, lambda text: text, "it is the result of another run, paper.toys.one.small.1. Remove it"),
+        (2, lambda text: text.replace('"seed":1', '"seed":2'), "seed 2 has the weights of seed 1: one is a copy of "),
     ],
 )
-def test_a_table_that_contradicts_itself_is_an_error(tmp_path: Path, keys: dict[str, object], says: str):
-    with pytest.raises(DataError, match=says):
-        write_paper(tmp_path, "bleu", **keys)
+def test_a_result_that_is_not_of_its_run_is_named(kept: Path, capsys, seed: int, change, says: str):
+    first, path = (kept / f"runs/paper.toys.one.small.{number}.json" for number in (1, seed))
+    path.write_text(change(first.read_text()))
+    assert reproduce(kept) == 1
+    assert f"{path}: {says}" in capsys.readouterr().err
 
 
 @pytest.mark.slow
-def test_a_data_set_s_yaml_is_not_a_table(kept: Path, capsys: pytest.CaptureFixture[str]):
-    assert run(["reproduce", str(kept / "data.yaml")]) == 1
-    said = capsys.readouterr().err
-    assert (
-        "data.yaml: describes no paper's tables: " in said and "validation error" not in said and said.count("\n") == 1
-    )
+def test_runs_of_another_commit_and_scores_of_another_signature_are_marked(kept: Path):
+    path = kept / "runs/paper.toys.one.small.1.json"
+    result = json.loads(path.read_text()) | {"commit": "0123abcdef99"}
+    score = result["tests"]["test"]["scores"]["ter"]
+    score["signature"], usual = "another-way", score["signature"]
+    path.write_text(json.dumps(result))
+    assert reproduce(kept) == 0
+    page = (kept / "paper/table.md").read_text()
+    assert "0123abcdef |" in page and f"`another-way and {usual}`" in page
+
+
+@pytest.mark.slow
+def test_a_group_takes_runs_from_another_one_and_starts_from_their_weights(kept: Path, capsys):
+    """They are not trained again: what a run of the group starts from must be there."""
+    systems = {"systems": {"one": 0.0, "longer": 1.0}, "taken_from": {"one": "toys"}, "starts_from": {"longer": "one"}}
+    paper = write_paper(kept, "ter", {"later": group_of(kept, "ter", core=False, **systems)})
+    assert reproduce(kept, "--only", "later", "--dry-run") == 0
+    (planned,) = capsys.readouterr().out.splitlines()
+    weights = kept / "trained/paper.toys.one.small.1/bundle"
+    assert "--run paper.later.longer.small.1 " in planned and f"training.init_from={weights} " in planned
+    assert reproduce(kept, "--only", "later") == 1
+    error = capsys.readouterr().err
+    assert f"{weights}: the weights " in error and "--runs" in error
+    assert f"{kept}/runs/paper.toys.one.small.1.json" in error and not (kept / "trained").exists()
+    keep_run(kept, paper, "longer", OTHER, "later")
+    assert reproduce(kept, "--only", "later") == 0
+    toys, later = read_tables(kept / "paper")
+    assert [row.system for row in later.rows] == ["one", "longer"] and later.rows[0].ours == toys.rows[0].ours
+
+
+@pytest.mark.slow
+def test_the_unedited_output_and_the_papers_other_scores_stand_beside_ours(kept: Path):
+    write_paper(kept, "ter,chrf", published="ter", also={"chrf": {"one": 24.4, "other": 24.5}})
+    for path in kept.glob("runs/*.json"):
+        result = json.loads(path.read_text())
+        result["tests"]["test"]["unedited"] = {"ter": 62.5}
+        path.write_text(json.dumps(result))
+    assert reproduce(kept) == 0
+    ter, chrf = read_tables(kept / "paper")
+    assert [row.published for row in ter.rows] == [0.0, 1.0] and [row.published for row in chrf.rows] == [24.4, 24.5]
+    assert chrf.rows[1].published_gain == pytest.approx(0.1) and (ter.unedited, chrf.unedited) == (62.5, None)
+    assert "| *unedited* | | 62.50 |" in (kept / "paper/table.md").read_text()
 
 
 @pytest.mark.slow
