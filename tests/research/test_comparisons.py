@@ -6,7 +6,7 @@ import pytest
 
 from research.comparisons import ALL_TESTS, build_awareness_tables, build_results_tables, runs_by_system
 from research.figures import gated_results
-from research.pages import Page, format_minutes
+from research.pages import Page, format_minutes, update_summary
 from research.papers import PaperTables, load_paper
 from research.records import (
     DevPoint,
@@ -58,7 +58,8 @@ def run(system: str, seed: int, epochs: int = 0, seconds: float = 600, **tests: 
     return ScoredRun.of(result, tests)
 
 
-def paper(*tests: str, shuffled: tuple[str, ...] = ()) -> PaperTables:
+def paper(*tests: str, shuffled: tuple[str, ...] = (), **keys: object) -> PaperTables:
+    """Tables of one group. `keys`: others of its keys, or other values."""
     group = {
         "about": "two systems",
         "data": "data",
@@ -66,6 +67,7 @@ def paper(*tests: str, shuffled: tuple[str, ...] = ()) -> PaperTables:
         "published": "gain",
         "systems": {"base": 0.0, "better": None},
         "shuffle_images": list(shuffled),
+        **keys,
     }
     return PaperTables.model_validate({"about": "A paper", "groups": {"group": group}})
 
@@ -188,3 +190,51 @@ def test_seeds_whose_weights_are_not_known_are_no_copies_of_one_another(tmp_path
         assert one
         write_record(result_file(tmp_path, one.place), one)
     assert [result.place.seed for result in read_results(tmp_path, "paper")] == [1, 2]
+
+
+PAGE = """# Results
+
+Text before.
+
+<!-- table paper group test exact-match -->
+an old table
+<!-- end of table -->
+
+<!-- table other group test exact-match -->
+of another paper
+<!-- end of table -->
+
+<!-- table paper group test chrf -->
+without runs
+<!-- end of table -->
+"""
+
+
+def test_the_tables_of_a_page_of_prose_are_written_and_nothing_else_changes(tmp_path: Path, capsys):
+    """A table without runs stays, with a warning: a long training does not end for it."""
+    results = [run("base", seed, test=scored(right)) for seed, right in ((1, 18), (2, 20))]
+    results += [run("better", seed, test=scored(right)) for seed, right in ((1, 20), (2, 21))]
+    results.append(run("best", 1, test=scored(40)))
+    systems = {"base": 27.83, "better": 28.49, "best": None}
+    another = {
+        "name": "another",
+        "citation": "a citation",
+        "settings": "none",
+        "scores": {"test": {"exact-match": 39.5}},
+    }
+    table = paper("test", published="exact-match", systems=systems, also_published=[another])
+    (built,) = build_results_tables(table, results, "small")
+    file = tmp_path / "results.md"
+    file.write_text(PAGE)
+    update_summary(file, "paper", [built])
+    expected = f"""| system | ours | gain | p | the paper | its gain |
+|---|---|---|---|---|---|
+| `base` | 47.50 ± 3.54 (2 seeds) |  |  | 27.83 |  |
+| `better` | 51.25 ± 1.77 (2 seeds) | +3.75 (+5.00, +2.50) | {built.rows[1].p_value:.4f} | 28.49 | +0.66 |
+| `best` | 100.00 (1 seed) | +52.50 | < 0.0001 |  |  |
+| *another* | | | | 39.50 | |
+"""
+    assert file.read_text() == PAGE.replace("an old table\n", expected)
+    assert "no run of paper has the table 'group test chrf': it stays as it is" in capsys.readouterr().err
+    update_summary(file, "paper", [built])
+    assert file.read_text() == PAGE.replace("an old table\n", expected)
