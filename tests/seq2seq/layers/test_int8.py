@@ -13,9 +13,8 @@ from seq2seq.errors import UsageError
 from seq2seq.layers import int8
 from seq2seq.layers.int8 import Int8Linear, Int8Product, Int8StepLinear, available_kernels, quantise
 from seq2seq.layers.step_linear import StepLinear
-from seq2seq.model.model import Model
-from seq2seq.search import SearchOptions, SearchRequest, SearchResult, SlotTable
 from tests.seq2seq.model.test_precision import each_recipe, small
+from tests.seq2seq.search.slot_table import search
 
 
 @pytest.mark.parametrize("kernel", available_kernels())
@@ -59,30 +58,19 @@ def test_kernels_give_the_same_values() -> None:
         torch.testing.assert_close(first, other, rtol=1e-6, atol=1e-6)
 
 
-def search(model: Model, inputs: Batch, rows: int) -> list[SearchResult]:
-    table = SlotTable(model, 3)
-    options = SearchOptions(beam=3, n_best=3, max_length=6)
-    table.admit(inputs, [SearchRequest(row, options, 6, with_attention=True) for row in range(rows)])
-    found: dict[int, SearchResult] = {}
-    while table.active:
-        table.step()
-        found.update({int(str(result.key)): result for result in table.pop_finished()})
-    return [found[row] for row in range(rows)]
-
-
 @each_recipe()
 def test_every_recipe_searches_in_int8(recipe: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(int8, "MIN_FEATURES", 1)
     model, batch = small(recipe)
     model.eval()
-    scores = [result.hypotheses[0].score for result in search(model, Batch(batch.sources), batch.rows)]
+    scores = [result.hypotheses[0].score for result in search(model, Batch(batch.sources))]
     weights = copy.deepcopy(model.state_dict())
     quantise(model)
     assert isinstance(model.output, Int8Linear)
     left = [layer for layer in model.modules() if type(layer) in (nn.Linear, StepLinear)]
     assert not any(layer.weight.numel() for layer in left)  # a map may have no input of its own
     assert any(isinstance(layer, Int8StepLinear) for layer in model.modules())
-    results = search(model, Batch(batch.sources), batch.rows)
+    results = search(model, Batch(batch.sources))
     found = [result.hypotheses[0].score for result in results]
     assert found == pytest.approx(scores, rel=0.15)  # vectors of 8 values, of which a hypothesis may be another
     assert all(result.attention_weights is not None for result in results)

@@ -18,9 +18,9 @@ from seq2seq.images.decode import blank_image
 from seq2seq.layers.cells import Cell
 from seq2seq.layers.step_linear import StepInputs, UnrolledInputs
 from seq2seq.model.model import Model, build
-from seq2seq.search import SearchOptions, SearchRequest, SlotTable
 from seq2seq.text import BEGIN
 from tests.parameters import slow_but
+from tests.seq2seq.search.slot_table import search
 from tests.seq2seq.systems import every_system, model_of
 from training.recipe import load_recipe
 
@@ -184,14 +184,7 @@ def test_search_with_half_precision_weights(system: str) -> None:
         for name, leaf in state.leaves.items():
             assert leaf.dtype == STATES[name.split(".")[0]], name
         state, _, _ = model.step(memory, state, token)
-    table = SlotTable(model, 3)
-    table.admit(
-        batch, [SearchRequest(key, SearchOptions(beam=3), 6, with_attention=True) for key in range(len(SOURCES))]
-    )
-    done = []
-    while table.active:
-        table.step()
-        done += table.pop_finished()
+    done = search(model, batch)
     assert all(one.hypotheses for one in done) and len(done) == len(SOURCES)
     for one in done:
         matrices = one.attention_weights.matrices("source")

@@ -8,7 +8,8 @@ import torch
 from hypothesis import strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from seq2seq.batch import collate
+from seq2seq.batch import Batch, collate
+from seq2seq.model.ensemble import Predictor
 from seq2seq.model.model import Model
 from seq2seq.search import Constraint, Hypothesis, SearchOptions, SearchRequest, SearchResult, SlotTable, TargetPrefix
 from seq2seq.shortlist import Shortlist
@@ -74,6 +75,17 @@ def run(
         table.step()
         done += table.pop_finished()
         clock += 1
+    return sorted(done, key=lambda one: int(str(one.key)))
+
+
+def search(model: Predictor, batch: Batch) -> list[SearchResult]:
+    """Search the sentences of a batch together, with attention."""
+    table, done = SlotTable(model, 3), []
+    options = SearchOptions(beam=3, n_best=3, max_length=6)
+    table.admit(batch, [SearchRequest(row, options, 6, with_attention=True) for row in range(batch.rows)])
+    while table.active:
+        table.step()
+        done += table.pop_finished()
     return sorted(done, key=lambda one: int(str(one.key)))
 
 

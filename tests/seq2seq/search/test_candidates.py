@@ -14,13 +14,13 @@ from seq2seq.layers import int8
 from seq2seq.layers.int8 import Int8Linear, quantise
 from seq2seq.model.ensemble import Ensemble, Predictor
 from seq2seq.model.model import Model
-from seq2seq.search import SearchOptions, SearchRequest, SearchResult, SlotTable
+from seq2seq.search import SearchOptions, SearchRequest, SlotTable
 from seq2seq.shortlist import Shortlist
 from seq2seq.shortlist.shortlist import WordLists
 from seq2seq.text import END, SPECIAL
 from tests.seq2seq.model.test_ensemble import MIXED
 from tests.seq2seq.model.test_precision import each_recipe, small
-from tests.seq2seq.search.slot_table import WAITING, run
+from tests.seq2seq.search.slot_table import WAITING, run, search
 from tests.seq2seq.search.test_search import compare_with_forced, watched_twice
 from tests.seq2seq.systems import every_system, model_of
 
@@ -160,16 +160,6 @@ def test_capacity_follows_the_candidates_of_the_sentences_in_the_table() -> None
     (candidates,) = table.memory.candidates.values()
     assert candidates.words_BC.tolist() == [[0, 1, 2, 3, 9, 0, 0, 0]]
     assert torch.equal(candidates.bias_BC.isinf()[0], torch.arange(8) >= 5)
-
-
-def search(model: Model, batch: Batch) -> list[SearchResult]:
-    table, done = SlotTable(model, 3), []
-    options = SearchOptions(beam=3, n_best=3, max_length=6)
-    table.admit(batch, [SearchRequest(row, options, 6, with_attention=True) for row in range(batch.rows)])
-    while table.active:
-        table.step()
-        done += table.pop_finished()
-    return sorted(done, key=lambda one: int(str(one.key)))
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16", "int8"])

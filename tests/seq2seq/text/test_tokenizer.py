@@ -58,6 +58,16 @@ def parts(text: str, spans: list[tuple[int, int]]) -> list[str]:
     return [text[start:end] for start, end in spans]
 
 
+def covered(spans: list[tuple[int, int]]) -> set[int]:
+    """The positions in spans."""
+    return {place for start, end in spans for place in range(start, end)}
+
+
+def letters(text: str) -> set[int]:
+    """The positions of all characters but white space."""
+    return {place for place, letter in enumerate(text) if not letter.isspace()}
+
+
 # What is preserved
 
 
@@ -164,8 +174,7 @@ def test_offsets_refer_to_the_original_text_in_order_and_cover_it(bpe, whole_wor
         assert len(encoded.ids) == len(encoded.offsets)
         assert all(0 <= start <= end <= len(text) for start, end in encoded.offsets)
         assert all(a[0] <= b[0] and a[1] <= b[1] for a, b in pairwise(encoded.offsets))
-        covered = {i for start, end in encoded.offsets for i in range(start, end)}
-        assert covered >= {i for i, letter in enumerate(text) if not letter.isspace()}
+        assert covered(encoded.offsets) >= letters(text)
 
 
 @pytest.mark.parametrize("form", ["NFC", "NFD"])
@@ -174,9 +183,7 @@ def test_offsets_count_characters_of_decomposed_text(form, bpe, whole_words):
     for tokenizer in (bpe, whole_words):
         encoded = tokenizer.encode(text)
         assert encoded.ids == tokenizer.encode(unicodedata.normalize("NFC", text)).ids
-        assert {i for start, end in encoded.offsets for i in range(start, end)} == {
-            i for i, letter in enumerate(text) if letter != " "
-        }
+        assert covered(encoded.offsets) == letters(text)
     assert parts(text, whole_words.encode(text).offsets) == [
         unicodedata.normalize(form, word) for word in ("Büsche", ",", "Äpfel", "über", "Brücke")
     ]
@@ -195,8 +202,7 @@ def test_decoded_offsets_refer_to_the_decoded_text(bpe, whole_words, text):
         decoded = tokenizer.decode_with_offsets([BEGIN, *tokenizer.encode(text).ids, END, PAD])
         assert all(0 <= start <= end <= len(decoded.text) for start, end in decoded.offsets)
         assert all(a[0] <= b[0] and a[1] <= b[1] for a, b in pairwise(decoded.offsets))
-        covered = {i for start, end in decoded.offsets for i in range(start, end)}
-        assert covered >= {i for i, letter in enumerate(decoded.text) if letter != " "}
+        assert covered(decoded.offsets) >= letters(decoded.text)
 
 
 def test_decoded_offsets_cover_the_words(whole_words):
@@ -221,7 +227,7 @@ def test_any_model_output_decodes_to_one_line(bpe, ids):
 def test_words_do_not_overlap_and_cover_all_non_space_characters(text):
     spans = word_spans(text)
     assert all(a[1] <= b[0] for a, b in pairwise(spans))
-    assert {i for start, end in spans for i in range(start, end)} == {i for i, c in enumerate(text) if not c.isspace()}
+    assert covered(spans) == letters(text)
 
 
 @pytest.mark.parametrize(
@@ -267,14 +273,10 @@ def test_a_model_of_tokenised_text_serves_raw_text(lower_moses):
     text = 'Ein  Mann (mit Hut)\tsagt: "Hallo".'
     encoded = lower_moses.encode(text, raw=True)
     assert encoded.ids == lower_moses.encode('ein mann ( mit hut ) sagt : " hallo " .').ids
-    assert {i for start, end in encoded.offsets for i in range(start, end)} == {
-        i for i, letter in enumerate(text) if not letter.isspace()
-    }
+    assert covered(encoded.offsets) == letters(text)
     decoded = lower_moses.decode_with_offsets(encoded.ids, raw=True)
     assert decoded.text == 'Ein mann (mit hut) sagt: "hallo".'
-    assert {i for start, end in decoded.offsets for i in range(start, end)} == {
-        i for i, letter in enumerate(decoded.text) if letter != " "
-    }
+    assert covered(decoded.offsets) == letters(decoded.text)
     ids = lower_moses.encode("i know . does n't it ? yes , i 'm @-@ the dog 's ...").ids
     assert lower_moses.decode(ids, raw=True) == "I know. Does n't it? Yes, I'm-the dog's..."
 
