@@ -6,14 +6,22 @@ import time
 
 import pytest
 import torch
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
 from seq2seq.bundle import load, write_bundle
 from seq2seq.search import SearchOptions
 from seq2seq.text import END
 from tests.service.conftest import changed, sentences, served
-from tests.service.playground.pages import DOG, DOG_EN, NEEDS_CHROMIUM, THEMES, on_phone, point, translated
+from tests.service.playground.pages import (
+    DOG,
+    DOG_EN,
+    NEEDS_CHROMIUM,
+    THEMES,
+    on_phone,
+    point,
+    serious_problems,
+    translated,
+)
 
 pytestmark = NEEDS_CHROMIUM
 
@@ -152,6 +160,8 @@ def test_the_empty_page_offers_example_texts_of_the_model(page, bundles, address
     expect(page.locator("#translation")).not_to_be_empty()
     expect(page.locator("#start")).to_be_hidden()
     page.locator("#clear").click()
+    expect(page.locator("#translation")).to_be_empty()
+    expect(page.locator("#explanation")).to_be_hidden()
     expect(page.locator("#examples button")).to_have_count(3)
     page.locator("#tasks button", has_text="Edit").click()
     page.locator("#examples button").first.click()
@@ -280,29 +290,23 @@ def test_the_service_stops_and_comes_back(one_model, opened, serving):
         translated(page, DOG, DOG_EN)
     expect(page.locator("#status")).to_have_text("the service is not answering")
     expect(page.locator("#translation")).to_have_text(DOG_EN)  # no request was made meanwhile: it is the answer
+    port = int(address.rpartition(":")[2])
+    with serving(one_model, port):
+        expect(page.locator("#status")).to_have_text("ready · 1 model")
+        expect(page.locator("#translation")).to_have_text(DOG_EN)
+        expect(page.locator("#start")).to_be_hidden()
+    expect(page.locator("#status")).to_have_text("the service is not answering")
     page.locator("#text").fill("Eine Frau sitzt.")
     expect(page.locator("#problem")).to_contain_text("The service cannot be reached.")
     expect(page.locator("#stale")).to_be_visible()
     expect(page.locator("#time")).to_be_empty()
     for button in ("copy", "link"):
         expect(page.locator(f"#{button}")).to_be_disabled()
-    with serving(one_model, int(address.rpartition(":")[2])):
+    with serving(one_model, port):
         expect(page.locator("#status")).to_have_text("ready · 1 model")
         expect(page.locator("#translation")).to_have_text("A woman is sitting.")
         expect(page.locator("#stale, #problem").filter(visible=True)).to_have_count(0)
         expect(page.locator("#copy")).to_be_enabled()
-
-
-@pytest.mark.slow
-def test_the_start_page_does_not_return_beside_an_answer(one_model, opened, serving):
-    with serving(one_model) as address:
-        page = opened(address)
-        translated(page, DOG, DOG_EN)
-    expect(page.locator("#status")).to_have_text("the service is not answering")
-    with serving(one_model, int(address.rpartition(":")[2])):
-        expect(page.locator("#status")).to_have_text("ready · 1 model")
-        expect(page.locator("#translation")).to_have_text(DOG_EN)
-        expect(page.locator("#start")).to_be_hidden()
 
 
 @pytest.mark.slow
@@ -390,9 +394,7 @@ def test_axe_finds_no_serious_problem_in_any_state(page, theme):
     page.emulate_media(color_scheme=theme, reduced_motion="reduce")
 
     def check(state: str) -> None:
-        found = Axe().run(page).response["violations"]
-        serious = [one for one in found if one["impact"] in ("serious", "critical")]
-        assert [(state, one["id"], one["nodes"][0]["html"]) for one in serious] == []
+        assert serious_problems(page) == [], state
 
     check("empty")
     translated(page, THREE, THREE_EN)
