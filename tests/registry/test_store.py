@@ -104,6 +104,7 @@ def mlflow_at(store: MlflowStore) -> Iterator[None]:
         mlflow.set_tracking_uri(None)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_the_same_relative_address_in_another_folder_is_another_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     for name in ("one", "other"):
         (tmp_path / name).mkdir()

@@ -193,6 +193,7 @@ def test_without_by_the_best_reading_of_each_model_is_used(decided, distinct, tm
     assert both == [symmetrize(*pair, "union") for pair in zip(later, reverse, strict=True)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["intersection", "union", "grow-diag-final-and"])
 def test_two_directions_by_the_next_step(how: Symmetrization, decided, distinct, tmp_path, capsys):
     there, back = decided

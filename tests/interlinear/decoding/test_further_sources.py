@@ -251,6 +251,7 @@ def test_a_data_set_has_its_own_images(seeing_toy, parallel, pictures, tmp_path,
     assert f"{chosen[4]} (line 4)" in fails(capsys, *data)
 
 
+@pytest.mark.slow
 def test_models_are_compared_each_with_its_own_sources(
     toy, editing_toy, seeing_toy, parallel, edited, pictures, tmp_path, run, capsys
 ):

@@ -15,7 +15,7 @@ from seq2seq.batch import Batch, CandidateInput
 from seq2seq.model.ensemble import Ensemble, Predictor
 from seq2seq.model.model import Model
 from seq2seq.search import SearchOptions, SearchRequest, SlotTable
-from tests.seq2seq.model.test_precision import each_recipe, small
+from tests.seq2seq.model.test_precision import EACH_ORDER, each_recipe, small
 
 
 def on_meta(recipe: str) -> tuple[Model, Batch]:
@@ -50,13 +50,13 @@ def test_a_search_step_reads_nothing_from_the_device(recipe: str) -> None:
     search_on_meta(model.eval(), batch)
 
 
-@each_recipe()
+@each_recipe(quick=EACH_ORDER)
 def test_an_ensemble_reads_nothing_from_the_device(recipe: str) -> None:
     (first, batch), (second, _) = on_meta(recipe), on_meta(recipe)
     search_on_meta(Ensemble([first, second]).eval(), batch)
 
 
-@each_recipe()
+@each_recipe(quick=EACH_ORDER)
 def test_a_search_among_candidates_reads_nothing_from_the_device(recipe: str) -> None:
     (first, batch), (second, _) = on_meta(recipe), on_meta(recipe)
     words = [[0, 1, 2, 3, 5], [0, 1, 2, 3, 4, 5, 6, 7, 8]]  # the second part is wider than what is there

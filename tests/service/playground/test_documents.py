@@ -96,6 +96,7 @@ def test_a_document_is_dropped_and_its_glossary_is_used(documents):
     assert "tiger" in downloaded(page)[1]
 
 
+@pytest.mark.slow
 def test_progress_is_shown_and_a_job_is_cancelled(documents):
     page = documents
     choose(page, "long.txt", LONG)

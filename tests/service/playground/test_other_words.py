@@ -76,6 +76,7 @@ def test_by_keyboard_alone(page):
     expect(word(page, chosen)).to_be_focused()
 
 
+@pytest.mark.slow
 def test_one_sentence_of_several_is_rewritten_and_the_others_stay(page):
     translated(page, f"Ein Hund läuft. {CAT} Eine Frau sitzt.", f"A dog is running. {CAT_EN} A woman is sitting.")
     word(page, "cat").click()

@@ -52,6 +52,7 @@ def test_typing_translates_and_draws_the_attention(page):
     expect(page.locator("#access")).to_be_hidden()
 
 
+@pytest.mark.slow
 def test_hovering_over_a_word_highlights_linked_words_and_arrow_keys_move(page):
     page.locator("#text").press_sequentially("Ein Hund läuft.")
     word = page.locator(".row.target .word:not([aria-label*='no weight'])").first
@@ -108,6 +109,7 @@ def test_swap_keeps_a_text_that_is_not_answered(page):
     expect(page.locator("#text")).to_have_value("Eine Frau sitzt.")
 
 
+@pytest.mark.slow
 def test_swap_and_link_and_theme(page, address, browser):
     page.locator("#text").press_sequentially("Ein Hund läuft.")
     expect(page.locator("#translation")).to_have_text("A dog is running.")
@@ -218,6 +220,7 @@ def test_an_invalid_image_is_reported(page):
     expect(page.locator("#problem")).to_be_hidden()
 
 
+@pytest.mark.slow
 def test_edits_are_struck_through_and_underlined(page, address):
     page.locator("#tasks button", has_text="Edit").click()
     page.locator("#mt").fill("Ein Hund laufen im Park.")
@@ -339,6 +342,7 @@ def test_links_of_both_directions_are_shown_first_and_others_can_be_selected(bun
         assert Axe().run(page).violations_count == 0
 
 
+@pytest.mark.slow
 def test_two_models_answer_side_by_side_and_either_can_be_inspected(bundles, serving, browser, tmp_path):
     brief = changed(bundles.de_en, tmp_path / "brief", search=SearchOptions(max_length=2))
     several = served({"one": bundles.de_en, "other": brief, "headlines": bundles.headlines})

@@ -195,6 +195,7 @@ def test_a_translation_appears_during_typing(page):
     assert early, "nothing appeared before the typing ended"
 
 
+@pytest.mark.slow
 def test_a_long_answer_is_shown_while_it_is_generated(opened, shared):
     page = opened(shared(slots=4))  # one after the other, not all of them at once
     page.evaluate(RECORD)

@@ -41,6 +41,7 @@ def test_no_answer_is_wider_than_the_page(page):
         assert overflow(page) <= 0, name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("theme", THEMES)
 def test_axe_finds_no_serious_problem_with_the_panels_open(page, theme):
     page.emulate_media(color_scheme=theme, reduced_motion="reduce")

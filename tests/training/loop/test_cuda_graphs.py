@@ -18,7 +18,7 @@ from torch.utils._pytree import tree_leaves
 
 from seq2seq.batch import tensors_of
 from seq2seq.minimum_risk.minimum_risk import RiskOptions
-from tests.seq2seq.model.test_precision import each_recipe, small
+from tests.seq2seq.model.test_precision import EACH_ORDER, each_recipe, small
 from tests.training.loop.test_out_of_memory import WHOLE, assert_same, assert_two_workers_equal_one, first_update, fits
 from tests.training.loop.updates import SHAPES, batches_of, step_of, updates, weights_of, with_guide
 from tests.training.observers import RecordingObserver, StopAfterUpdates
@@ -43,7 +43,7 @@ def with_buffers(job: TrainingJob, workers: ProcessGroup | None = None, *observe
     return training
 
 
-@each_recipe()
+@each_recipe(quick=EACH_ORDER)
 def test_updates_from_buffers_equal_those_of_the_batches(recipe: str) -> None:
     """Of every recipe, with its dropout, over batches of two shapes and many lengths: nothing is left in the buffers
     from the batch before, and each part of an update adds its own gradients."""
@@ -101,7 +101,7 @@ class RecordOperations(TorchDispatchMode):
         return result
 
 
-@each_recipe()
+@each_recipe(quick=EACH_ORDER)
 def test_batches_of_one_shape_are_the_same_operations(recipe: str) -> None:
     """With the same arguments, whatever the lengths: what is recorded for one batch is right for the next."""
     recorded = []
@@ -142,7 +142,7 @@ class NoHostTensors(TorchDispatchMode):
         return result
 
 
-@each_recipe()
+@each_recipe(quick=EACH_ORDER)
 def test_what_is_recorded_reads_nothing_from_the_device_and_nothing_from_the_host(recipe: str) -> None:
     """On the meta device, which has no values to read."""
     model, batch = small(recipe)

@@ -15,7 +15,7 @@ from seq2seq.minimum_risk.minimum_risk import RiskOptions, expected_risk, pack_c
 from seq2seq.model.decoder import repeat
 from seq2seq.model.model import Model
 from seq2seq.text import BEGIN
-from tests.seq2seq.model.test_precision import RECIPES, TARGETS, each_recipe, small
+from tests.seq2seq.model.test_precision import EACH_ORDER, RECIPES, TARGETS, each_recipe, small
 from tests.training.loop.updates import with_guide
 from training.loop.process_group import SingleProcess
 from training.loop.training_step import Objective, TrainingStep
@@ -39,7 +39,7 @@ def settings_of(recipe: str) -> TrainingSettings:
     return load_recipe(recipe).training.model_copy(update={"precision": "fp32"})
 
 
-@each_recipe()
+@each_recipe(quick=EACH_ORDER)
 def test_an_update_reads_nothing_from_the_device(recipe: str) -> None:
     """The step that the training loop takes: two parts, loss, backward, sum over workers, clipping and optimizer."""
     model, batch = small(recipe)
@@ -53,7 +53,7 @@ def test_an_update_reads_nothing_from_the_device(recipe: str) -> None:
     assert len(moments) == 2 * len(step.parameters) and all(tensor.device == META for tensor in moments)
 
 
-@each_recipe([recipe for recipe in RECIPES if not load_recipe(recipe).images])
+@each_recipe([recipe for recipe in RECIPES if not load_recipe(recipe).images], quick=EACH_ORDER)
 def test_a_guided_update_reads_nothing_from_the_device(recipe: str) -> None:
     """Also as it is for a CUDA graph, with lengths on the device alone."""
     model, batch = small(recipe)

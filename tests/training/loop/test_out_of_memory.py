@@ -134,6 +134,7 @@ def plain(job: TrainingJob, workers: ProcessGroup) -> Trainer:
     return Trainer(job, workers, [], CPU)
 
 
+@pytest.mark.slow
 def test_other_workers_wait_for_a_worker_that_trains_in_halves(tmp_path: Path) -> None:
     assert_two_workers_equal_one(tmp_path, plain)
 

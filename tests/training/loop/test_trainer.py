@@ -104,6 +104,7 @@ def test_a_stopped_training_resumes_to_the_same_weights(tmp_path: Path, toy_weig
     assert run_in_third_epoch.weights_sha256 == toy_weights
 
 
+@pytest.mark.slow
 def test_the_linear_schedule_falls_within_epochs_and_continues_after_an_interruption(tmp_path: Path) -> None:
     class Rates(RecordingObserver):
         def step(self, report: StepReport) -> None:  # one for the last update of each epoch, and perhaps others
@@ -349,6 +350,7 @@ def assert_the_updates_of_one(alone: TrainingJob, shared: TrainingJob, tolerance
         torch.testing.assert_close(one, two, rtol=0, atol=tolerance, msg=lambda m, n=name: f"{n}: {m}")
 
 
+@pytest.mark.slow
 def test_two_workers_make_the_same_updates_as_one(tmp_path: Path) -> None:
     alone, shared = (toy_job(tmp_path, run, settings=["model.dropout=0"]) for run in ("of-1", "of-2"))
     assert_the_updates_of_one(alone, shared, 2e-3)

@@ -198,6 +198,7 @@ def test_the_run_of_a_process_killed_while_creating_it_is_found(tmp_path: Path, 
     assert run.data.params["model.hidden"] == "32" and len(run.inputs.dataset_inputs) == 2
 
 
+@pytest.mark.slow
 def test_attention_figures_of_a_gated_model_show_its_gates(tmp_path: Path, uri: str):
     job = toy_job(tmp_path, recipe="contextual_gates", settings=["training.epochs=1"])
     with Tracker(uri) as tracker:
