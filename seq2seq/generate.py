@@ -34,6 +34,7 @@ from seq2seq.source_names import MT
 from seq2seq.target_prefix import EncodedPrefix
 from seq2seq.terms import Term
 from seq2seq.terms.explained import explain_copy, explain_terms
+from seq2seq.terms.placement import place_by_alignment, words_with_terms
 from seq2seq.terms.substitution import PlacedTerm, placed_terms, stand_ins, substitute
 from seq2seq.text import UNKNOWN, Decoded, Encoded, Tokenizer
 from seq2seq.text.config import Span
@@ -95,8 +96,8 @@ class SequenceGenerator(ForcedDecoder):
                 key,
                 row.request.options,
                 row.max_length,
-                row.request.explain or row.request.options.replace_unknown,
-                row.constraints,
+                row.request.explain or row.request.options.replace_unknown or row.aligns_terms,
+                () if row.aligns_terms else row.constraints,
                 row.prefix.for_search(tokenizer, row.request.options.n_best > 1) if row.prefix else None,
                 self.request_encoder.input_words(row) if row.request.options.post_editing_penalty else frozenset(),
             )
@@ -131,12 +132,20 @@ class SequenceGenerator(ForcedDecoder):
         self.table.step()
         copied = [(key, self._copy(self.rows.pop(key))) for key in self._copied]
         self._copied = []
-        searched = self.table.pop_finished()
-        return copied + [(result.key, self._result(self.rows.pop(result.key), result, working)) for result in searched]
+        answers = []
+        for result in self.table.pop_finished():
+            row = self.rows.pop(result.key)
+            placed = self._align_terms(row, result) if row.aligns_terms else []
+            if all(len(terms) == len(row.terms) for terms in placed):
+                answers.append((result.key, self._result(row, result, placed, working)))
+            else:  # an output with fewer words than terms: the search is made to write them
+                self.admit([(result.key, replace(row, aligns_terms=False))])
+        return copied + answers
 
     def _copy(self, row: EncodedRequest) -> GenerationResult:
         """The result of a request whose text is its own translation."""
-        ((name, text),) = row.request.texts.items()
+        name = row.request.copied_from
+        text = row.request.texts[name]
         candidate = Candidate(text, 0.0, 0.0, [], tuple((term, (term.start, term.end)) for term in row.request.terms))
         if not row.request.explain:
             return GenerationResult([candidate])
@@ -148,8 +157,9 @@ class SequenceGenerator(ForcedDecoder):
 
     def prefixes(self, keys: Collection[Hashable]) -> dict[Hashable, list[int]]:
         """The ids with which each request's output is certain to begin, up to its first term; they only grow from step
-        to step. Without requests whose output may be the machine translation after all."""
-        certain = {key for key, row in self.rows.items() if not row.may_stay_unedited}
+        to step. Without requests whose output may be the machine translation after all, or has terms that are placed
+        when it is complete."""
+        certain = {key for key, row in self.rows.items() if not (row.may_stay_unedited or row.aligns_terms)}
         return self.table.prefixes(certain.intersection(keys))
 
     def cancel(self, keys: Iterable[Hashable]) -> None:
@@ -198,15 +208,22 @@ class SequenceGenerator(ForcedDecoder):
             while pending_keys and pending_keys[0] in ready:
                 yield ready.pop(pending_keys.popleft())
 
-    def _result(self, row: EncodedRequest, result: SearchResult, working: Callable[[], None]) -> GenerationResult:
+    def _result(
+        self,
+        row: EncodedRequest,
+        result: SearchResult,
+        aligned: Sequence[list[PlacedTerm]],
+        working: Callable[[], None],
+    ) -> GenerationResult:
         """Decode every hypothesis, replacing unknown words if requested and terms by their text, and explain the best
-        one if requested."""
+        one if requested. `aligned`: the terms of each hypothesis, if alignment has placed them, and not the search."""
         replaces = row.request.options.replace_unknown
         sources = self._source_texts(row) if replaces or row.request.explain else {}
         candidates: list[Candidate] = []
         for k, hypothesis in enumerate(result.hypotheses):
             replaced = self._replace_unknown(sources, hypothesis, result.attention_weights, k) if replaces else {}
-            decoded, terms = self._decode_with_terms(row, hypothesis, replaced)
+            placed = aligned[k] if aligned else placed_terms(hypothesis.constraints, row.terms)
+            decoded, terms = self._decode_with_terms(row, hypothesis, replaced, placed)
             explained = row.request.explain and (k == 0 or row.request.explain_all)
             explanation = None
             if explained and result.attention_weights is not None:
@@ -243,16 +260,32 @@ class SequenceGenerator(ForcedDecoder):
         return Candidate(text, score, forced.log_probability, forced.ids, explanation=explanation)
 
     def _decode_with_terms(
-        self, row: EncodedRequest, hypothesis: Hypothesis, replaced: dict[int, str]
+        self, row: EncodedRequest, hypothesis: Hypothesis, replaced: dict[int, str], placed: list[PlacedTerm]
     ) -> tuple[Decoded, tuple[tuple[Term, Span], ...]]:
         """The text of a hypothesis with the span of each token, and its terms with theirs."""
-        placed = placed_terms(hypothesis.constraints, row.terms)
         decoded, spans = self._decode(row, hypothesis.ids, replaced, placed)
         terms = [(each.term, span) for each, span in zip(placed, spans, strict=True)]
         if row.prefix is None:
             return decoded, tuple(terms)
         decoded, moved = row.prefix.begin(decoded)
         return decoded, (*row.prefix.placed, *((term, (a + moved, b + moved)) for term, (a, b) in terms))
+
+    def _align_terms(self, row: EncodedRequest, result: SearchResult) -> list[list[PlacedTerm]]:
+        """The tokens of each output of a search that its terms replace (`place_by_alignment`)."""
+        assert result.attention_weights is not None
+        name, tokenizer = self.bundle.card.model.first_text, self.bundle.tokenizers["target"]
+        sources = self._source_texts(row)
+        words = words_with_terms(sources[name].words, row.terms)
+        sources[name] = TextWithWords(to_spans(row.request.texts[name], words), words, sources[name].encoded)
+        placed = []
+        for k, hypothesis in enumerate(result.hypotheses):
+            decoded, _ = self._decode(row, hypothesis.ids, {}, ())
+            words = find_words(tokenizer, decoded.text, raw=True)
+            output = TextWithWords(to_spans(decoded.text, words), words, Encoded(hypothesis.ids, decoded.offsets))
+            weights = self._with_posterior(row, hypothesis.ids, result.attention_weights.of_output(k))
+            explanation = self.explain_output(sources, output, weights, self.best_reading)
+            placed.append(place_by_alignment(explanation, row.terms, decoded.offsets))
+        return placed
 
     def _explain_result(
         self, row: EncodedRequest, sources: dict[str, TextWithWords], result: SearchResult, decoded: Decoded, k: int

@@ -7,7 +7,7 @@ import numpy as np
 
 from seq2seq.explain import Explanation
 from seq2seq.search import Constraint, SearchOptions
-from seq2seq.source_names import MT
+from seq2seq.source_names import CONTEXT, MT
 from seq2seq.target_prefix import EncodedPrefix
 from seq2seq.terms import Term, only_terms
 from seq2seq.text import Encoded
@@ -38,11 +38,16 @@ class Request:
 
     @property
     def is_copied(self) -> bool:
-        """Whether its text is its own translation, and is not searched: it has terms only, which stay as they are."""
-        if len(self.texts) != 1 or self.images or self.target_prefix is not None:
+        """Whether its text is its own translation, and is not searched: it has no letters beside terms that stay."""
+        texts = [text for name, text in self.texts.items() if name != CONTEXT]
+        if self.target_prefix is not None or not all(text.strip() for text in texts):
             return False
-        (text,) = self.texts.values()
-        return only_terms(text, self.terms)
+        return bool(texts) and only_terms(texts[0], self.terms) and all(only_terms(text, ()) for text in texts[1:])
+
+    @property
+    def copied_from(self) -> str:
+        """The source whose text is the output of a request that is copied."""
+        return MT if MT in self.texts else next(name for name in self.texts if name != CONTEXT)
 
 
 @dataclass(frozen=True)
@@ -52,7 +57,8 @@ class EncodedRequest:
     length: positions of the longest source (tokens with the end symbol, or regions).
     positions: positions of all sources together.
     max_length: maximum number of output tokens.
-    prefix: its target prefix. terms: those that the prefix does not have; constraints: their tokens.
+    prefix: its target prefix. terms: those that the prefix does not have, and that the model does not translate itself.
+    constraints: their tokens. aligns_terms: the model cannot read these, and alignment places the terms in an output.
 
     A request whose text is its own translation (`Request.is_copied`) has no sources.
     """
@@ -65,6 +71,7 @@ class EncodedRequest:
     constraints: tuple[Constraint, ...] = ()
     terms: tuple[Term, ...] = ()
     prefix: EncodedPrefix | None = None
+    aligns_terms: bool = False
 
     @property
     def may_stay_unedited(self) -> bool:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 
 from seq2seq.bundle import Bundle
 from seq2seq.errors import RequestError
@@ -12,6 +13,7 @@ from seq2seq.model.ensemble import Predictor
 from seq2seq.search.constraints import Constraint
 from seq2seq.target_prefix import TARGET_PREFIX, encode_prefix
 from seq2seq.terms import check_terms
+from seq2seq.terms.placement import encode_with, has_words, is_word, is_wordlike, number_stand_in
 from seq2seq.terms.term import TERMS, Term
 from seq2seq.text import UNKNOWN, Encoded, Tokenizer
 from seq2seq.text.segmentation import is_unspaced
@@ -56,39 +58,66 @@ class RequestEncoder:
             )
         if request.is_copied:
             return EncodedRequest(request, {}, length=1, positions=1, max_length=1)
-        sources = {name: self._encode_text(name, request) for name in card.model.texts if name in request.texts}
+        terms, target = self._check_terms(request), self.bundle.tokenizers["target"]
+        aligned = request.target_prefix is None and not all(has_words(target, term.target) for term in terms)
+        sources = {
+            name: self._encode_text(name, request, terms if aligned and name == card.model.first_text else ())
+            for name in card.model.texts
+            if name in request.texts
+        }
         words = [len(encoded.ids) + 1 for encoded in sources.values()]
         regions = [card.model.images[name].regions for name in request.images]
         limit = request.options.output_limit(max(words) - 1 if words else max(regions))
         positions = [*words, *regions]
-        terms, prefix = request.terms, None
+        prefix = None
         if request.target_prefix is not None:
-            tokenizer = self.bundle.tokenizers["target"]
-            prefix, terms = encode_prefix(request.target_prefix, tokenizer, request.terms, bool(request.tokenised))
-        constraints = self._encode_terms(request, terms, sources) if request.terms else ()
-        row = EncodedRequest(request, sources, max(positions), sum(positions), limit, constraints, terms, prefix)
+            prefix, terms = encode_prefix(request.target_prefix, target, terms, bool(request.tokenised))
+        constraints: tuple[Constraint, ...] = ()
+        if terms:
+            constraints = term_constraints(terms, sources[card.model.first_text], target)
+        lengths = max(positions), sum(positions), limit
+        row = EncodedRequest(request, sources, *lengths, constraints, terms, prefix, aligned)
         if request.options.max_length is None:
             limit += len(row.required_ids)
         limit = min(limit, card.limits.target_length)
         check_length(row, limit)
         return replace(row, max_length=limit)
 
-    def _encode_terms(
-        self, request: Request, terms: Sequence[Term], sources: dict[str, Encoded]
-    ) -> tuple[Constraint, ...]:
-        """The tokens of these terms of a request. Raises RequestError."""
+    def _check_terms(self, request: Request) -> tuple[Term, ...]:
+        """The terms of a request that the model does not translate itself. Raises RequestError."""
+        if not request.terms:
+            return ()
         if not self.bundle.takes_terms:
             raise RequestError(TERMS, "the model takes none: it edits texts, or reads pictures first", "leave them out")
         if request.tokenised:
             raise RequestError(TERMS, "terms are for raw text, and this is tokenised", "give raw text")
         name = self.bundle.card.model.first_text
         check_terms(request.texts.get(name, ""), request.terms)
-        return term_constraints(terms, sources[name], self.bundle.tokenizers["target"])
+        both = self.bundle.tokenizers[name], self.bundle.tokenizers["target"]
+        return tuple(
+            term
+            for term in request.terms
+            if not (term.plain_number and all(is_word(each, term.target) for each in both))
+        )
 
-    def _encode_text(self, name: str, request: Request) -> Encoded:
-        """Convert one text to ids. Raises RequestError if it is empty or too long."""
-        tokenizer, raw = self.bundle.tokenizers[name], name not in request.tokenised
-        encoded = tokenizer.encode(to_model_text(tokenizer, request.texts[name], raw), raw)
+    @cached_property
+    def _stand_in(self) -> str | None:
+        name = self.bundle.card.model.first_text
+        return number_stand_in(self.bundle.tokenizers[name], self.bundle.card.languages.get(name))
+
+    def _encode_text(self, name: str, request: Request, aligned: Sequence[Term]) -> Encoded:
+        """Convert one text to ids, with a number that the model knows for those of the terms that it cannot read and
+        that are not words. Raises RequestError if it is empty or too long."""
+        tokenizer, raw, text = self.bundle.tokenizers[name], name not in request.tokenised, request.texts[name]
+        strange = [
+            term
+            for term in aligned
+            if not (is_wordlike(own := text[term.start : term.end]) or has_words(tokenizer, own))
+        ]
+        if strange and self._stand_in:
+            encoded = encode_with(self._stand_in, tokenizer, text, strange)
+        else:
+            encoded = tokenizer.encode(to_model_text(tokenizer, text, raw), raw)
         limit = self.bundle.card.limits.source_length
         if not encoded.ids:
             raise RequestError(name, "the text is empty")

@@ -145,13 +145,15 @@ class TermFinder:
 
     def find(self, text: str) -> tuple[Term, ...]:
         """The terms of a text, in its order; they do not overlap, and each is in one line."""
-        found = self._find_phrases(text) if self._has_phrases else []
+        found = [Term(*phrase) for phrase in self._find_phrases(text)] if self._has_phrases else []
         if self._protect:
-            found += [(start, end, text[start:end]) for start, end in protected_spans(text)]
+            found += [
+                Term(one.start, one.end, text[one.start : one.end], one.plain_number) for one in protected_spans(text)
+            ]
         terms: list[Term] = []
-        for start, end, target in sorted(found, key=lambda one: (one[0], -one[1])):
-            if (not terms or start >= terms[-1].end) and not MULTILINE.search(text, start, end):
-                terms.append(Term(start, end, target))
+        for term in sorted(found, key=lambda one: (one.start, -one.end)):
+            if (not terms or term.start >= terms[-1].end) and not MULTILINE.search(text, term.start, term.end):
+                terms.append(term)
         return tuple(terms)
 
     def _add(self, entry: GlossaryEntry) -> None:

@@ -5,13 +5,16 @@ r"""What a translation must not change, found by patterns (Moses calls them prot
 - inline tags: `<x id="1"/>`, `<b>`, `</g>`
 - emoji, and runs of them
 - numbers with their unit or currency: `5 km`, `3,5 %`, `$20`, `10-15 °C`
+- plain numbers, dates, times, versions and codes: `27`, `12.05.2023`, `12:30`, `v2.1`, `COVID-19`. Those that a model
+  has as words are left to it: it writes "two dogs" for "2 Hunde" (`RequestEncoder`)
 
-Plain numbers are left to the model, which writes "two dogs" for "2 Hunde". Every pattern takes time linear in the text.
+Every pattern takes time linear in the text.
 """
 
 import re
+from typing import NamedTuple
 
-from seq2seq.text.config import Span
+from seq2seq.text.segmentation import UNSPACED_RANGES
 
 URL = r"(?:(?<!\w)(?:https?|ftp)://|(?<![\w.@])www\.)[^\s<>\"“”„«»‹›]+"
 EMAIL = r"(?<![\w.+-])[\w.+-]{1,64}@\w[\w-]*(?:\.\w[\w-]*)+"
@@ -41,21 +44,37 @@ ONE_SPACE = (
 RANGE = rf"{DIGITS}(?:{ONE_SPACE}[-–—]{ONE_SPACE}{DIGITS})?"
 NUMBER = rf"(?<![\w.,])[+−-]?(?:{RANGE}{ONE_SPACE}(?:{UNIT})(?![\w])|[$€£¥]{ONE_SPACE}{RANGE}(?!\w))"
 
-PROTECTED = re.compile("|".join(f"({one})" for one in (URL, EMAIL, TEMPLATE, FORMAT, TAG, EMOJI, NUMBER)))
-URL_GROUP = 1
+# Not a part of a word: the "24" of "24-Stunden-Dienst", and the "80" of "80er".
+LETTER = rf"[^\W{UNSPACED_RANGES}]"
+CODE = r"[A-Z]{0,8}\d[\dA-Zx]{0,30}"
+PLAIN = (
+    rf"(?:(?<!\S)[+−-])?(?<!{LETTER})(?<!{LETTER}[-–'’])(?:[A-Z]{{1,8}}[-–])?v?{CODE}"
+    rf"(?:[.,:/'’–-]{CODE}|[ \u00a0\u202f]\d{{2,20}}){{0,12}}(?!{LETTER}|[-–'’%]{LETTER})"
+)
+
+PROTECTED = re.compile("|".join(f"({one})" for one in (URL, EMAIL, TEMPLATE, FORMAT, TAG, EMOJI, NUMBER, PLAIN)))
+URL_GROUP, PLAIN_GROUP = 1, 8
 
 SENTENCE_MARKS = ".,;:!?…'’"
 BRACKETS = {")": "(", "]": "[", "}": "{"}
 
 
-def protected_spans(text: str) -> list[Span]:
+class ProtectedSpan(NamedTuple):
+    """The characters [start, end) of a text that must not change, and whether they are a plain number or code."""
+
+    start: int
+    end: int
+    plain_number: bool = False
+
+
+def protected_spans(text: str) -> list[ProtectedSpan]:
     """The spans of what must not change, in the order of the text; they do not overlap."""
     spans = []
     for match in PROTECTED.finditer(text):
         start, end = match.span()
         if match.lastindex == URL_GROUP:
             end = start + len(trim_url(match.group()))
-        spans.append((start, end))
+        spans.append(ProtectedSpan(start, end, match.lastindex == PLAIN_GROUP))
     return spans
 
 

@@ -7,17 +7,21 @@ from dataclasses import dataclass
 from seq2seq.errors import RequestError
 
 TERMS = "terms"  # where errors are
-LETTER_OR_DIGIT = re.compile(r"[^\W_]")
 MULTILINE = re.compile(r"[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]")
 
 
 @dataclass(frozen=True)
 class Term:
-    """The characters [start, end) of a source text, and the exact text that stands for them in the output."""
+    """The characters [start, end) of a source text, and the exact text that stands for them in the output.
+
+    plain_number: whether it is a number or code without a unit that was found by its form. A model whose vocabularies
+    have it as a word translates it itself ("2 Hunde", "two dogs").
+    """
 
     start: int
     end: int
     target: str
+    plain_number: bool = False
 
 
 def check_terms(text: str, terms: Sequence[Term]) -> None:
@@ -43,11 +47,9 @@ def check_target(where: str, source: str, target: str) -> None:
 
 
 def only_terms(text: str, terms: Sequence[Term]) -> bool:
-    """Whether a text has no letter or digit beside terms that stay as they are: it is its own translation."""
-    if not terms:
-        return False
+    """Whether a text has no letter beside terms that stay as they are: it is its own translation."""
     unchanged = all(text[term.start : term.end] == term.target for term in terms)
-    return unchanged and not any(LETTER_OR_DIGIT.search(part) for part in between(text, terms))
+    return unchanged and not any(character.isalpha() for part in between(text, terms) for character in part)
 
 
 def between(text: str, terms: Sequence[Term]) -> list[str]:

@@ -13,6 +13,7 @@ from starlette.responses import Response
 
 from seq2seq.explain import Explanation
 from seq2seq.generation_request import GenerationResult
+from seq2seq.source_names import CONTEXT
 from seq2seq.terms import TermOptions
 from seq2seq.terms.term import TERMS
 from service.auth.rate_limits import units_of_tokens
@@ -29,7 +30,6 @@ from service.http.search_inputs import ModelInput, SearchInput, reserve_second_s
 from service.http.streaming import EVENT_RESPONSES, OutputStream, respond_or_stream
 from service.inference import segmentation
 from service.inference.markup import INLINE_HTML_CHARACTERS, SourceText, escape_html, read_source, reading_cost
-from service.inference.segmented_text import CONTEXT
 from service.inference.terms import RequestTerms
 from service.models import ServedModel
 from service.pivots import ModelPath

@@ -8,6 +8,7 @@ import numpy as np
 from documents import Document
 from seq2seq.generation_request import Request
 from seq2seq.search import SearchOptions
+from seq2seq.source_names import CONTEXT
 from service.engine.admission import Reservation
 from service.engine.engine import CHARACTERS_PER_TOKEN
 from service.http.dependencies import Service
@@ -15,7 +16,7 @@ from service.http.requests import GenerateRequest
 from service.inference import segmentation
 from service.inference.pivoting import PIVOT_OUTPUTS, outputs_translated
 from service.inference.segmented_document import SegmentedDocument
-from service.inference.segmented_text import CONTEXT, PivotStep, SegmentationOptions, SegmentedText
+from service.inference.segmented_text import PivotStep, SegmentationOptions, SegmentedText
 from service.inference.terms import RequestTerms
 from service.models import ServedModel
 from service.pivots import ModelPath

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from seq2seq.formatted_output import format_result
 from seq2seq.generation_request import GenerationResult, Request
 from seq2seq.search import SearchOptions
+from seq2seq.source_names import CONTEXT
 from seq2seq.target_prefix import TARGET_PREFIX
 from seq2seq.text.formatting import Edges, edges_of_parts
 from seq2seq.text.long_sentences import divide, grouped
@@ -14,8 +15,6 @@ from service.inference.merging import combined_candidates, joined_candidate, mer
 from service.inference.terms import join_divided, terms_within
 from service.models import ServedModel
 from service.problems import Problem
-
-CONTEXT = "context"  # name of a source that every sentence of a text is read with
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Requests with terms: their text is in every output, exactly and once, and explanations say where."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -106,9 +107,28 @@ def test_a_text_of_protected_things_alone_is_passed_through(generator: SequenceG
     assert len(explanation.terms or []) == 2 and generator.active == 0 and not generator.rows
 
 
+@pytest.mark.parametrize("text", ["-", "1234", "12:30", "***", "...", " 5 % "])
+def test_a_text_without_letters_is_never_searched(generator: SequenceGenerator, text: str) -> None:
+    plain, explained = Request({"source": text}, OPTIONS), with_terms(text, explain=True)
+    for result in translate(generator, plain, explained):
+        assert [candidate.text for candidate in result.candidates] == [text]
+
+
+def test_a_number_that_the_vocabularies_have_is_left_to_the_model(tmp_path: Path) -> None:
+    """A number without one comes out as it is, in the place of what the model says for a number that it knows."""
+    tokenizer = Tokenizer.train(["two 2 cats", "2 cats sleep"], TextConfig(units="words", vocabulary=20))
+    bundle = untrained(tmp_path / "bundle", dict.fromkeys(("source", "target"), tokenizer), 4)
+    encoder = SequenceGenerator(bundle).request_encoder
+    known, unknown = encoder.encode(with_terms("2 cats")), encoder.encode(with_terms("27 cats"))
+    assert not known.terms and not known.aligns_terms
+    assert [term.target for term in unknown.terms] == ["27"] and unknown.aligns_terms
+    assert unknown.sources["source"].ids == known.sources["source"].ids
+    assert unknown.sources["source"].offsets == [(0, 2), (3, 7)]
+
+
 def test_partial_outputs_are_a_beginning_of_the_text(generator: SequenceGenerator) -> None:
     """They end before the first term, whose text is known when it is complete."""
-    request = replace(with_terms("a bat flies 5 km fast"), options=SearchOptions(beam=2, min_length=6))
+    request = replace(with_terms("a bat flies fast", {"flies": "a"}), options=SearchOptions(beam=2, min_length=6))
     generator.admit([("one", generator.encode(request))])
     tokenizer, prefixes, finished = generator.bundle.tokenizers["target"], [], []
     while not finished:

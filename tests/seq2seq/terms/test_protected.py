@@ -5,8 +5,8 @@ import pytest
 from seq2seq.terms import protected_spans
 
 
-def found(text: str) -> list[str]:
-    return [text[start:end] for start, end in protected_spans(text)]
+def found(text: str, plain_number: bool = False) -> list[str]:
+    return [text[start:end] for start, end, plain in protected_spans(text) if plain == plain_number]
 
 
 @pytest.mark.parametrize(
@@ -47,14 +47,29 @@ def test_other_text_is_translated(text: str) -> None:
     assert found(text) == []
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Der Hund sieht 27 Katzen und (3) Ziegen.", ["27", "3"]),
+        ("Am 12.05.2023 um 12:30 Uhr, 1/2 Stunde, 1.000,50 Schritte", ["12.05.2023", "12:30", "1/2", "1.000,50"]),
+        ("v2.1.3, ISO-9001, COVID-19, A4 und H2O", ["v2.1.3", "ISO-9001", "COVID-19", "A4", "H2O"]),
+        ("Ruf +49 30 123456 an, bei -5 Grad.", ["+49 30 123456", "-5"]),
+        ("有27只猫", ["27"]),
+        ("24-Stunden-Dienst, 80er, 100%ige Sicherheit, Nr. 7a, abc123, x86_64", []),
+    ],
+)
+def test_a_plain_number_or_code_is_found_where_it_is_no_part_of_a_word(text: str, expected: list[str]) -> None:
+    assert found(text, plain_number=True) == expected
+
+
 def test_a_percentage_before_a_word_is_no_format() -> None:
     assert found("50 % der Leute, 20 % sind da") == ["50 %", "20 %"]
 
 
 @pytest.mark.parametrize(
-    "part", ["a", "1 ", "1.", "{", "{{", "<a", "a@", "a.", "%", "http://", "😀", "(", "@a.", "-1-"]
+    "part", ["a", "1 ", "1.", "{", "{{", "<a", "a@", "a.", "%", "http://", "😀", "(", "@a.", "-1-", "A-", "1 2", "v"]
 )
 def test_no_text_takes_quadratic_time(part: str) -> None:
     """Patterns that try every length at every position would not end before the test's time is over."""
     text = part * (100_000 // len(part))
-    assert all(0 <= start < end <= len(text) for start, end in protected_spans(text))
+    assert all(0 <= start < end <= len(text) for start, end, _ in protected_spans(text))
