@@ -34,7 +34,7 @@ from seq2seq.source_names import MT
 from seq2seq.target_prefix import EncodedPrefix
 from seq2seq.terms import Term
 from seq2seq.terms.explained import explain_copy, explain_terms
-from seq2seq.terms.placement import place_by_alignment, words_with_terms
+from seq2seq.terms.placement import place_by_alignment, says_number, words_with_terms
 from seq2seq.terms.substitution import PlacedTerm, placed_terms, stand_ins, substitute
 from seq2seq.text import UNKNOWN, Decoded, Encoded, Tokenizer
 from seq2seq.text.config import Span
@@ -136,7 +136,7 @@ class SequenceGenerator(ForcedDecoder):
         for result in self.table.pop_finished():
             row = self.rows.pop(result.key)
             placed = self._align_terms(row, result) if row.aligns_terms else []
-            if all(len(terms) == len(row.terms) for terms in placed):
+            if None not in placed:
                 answers.append((result.key, self._result(row, result, placed, working)))
             else:  # an output with fewer words than terms: the search is made to write them
                 self.admit([(result.key, replace(row, aligns_terms=False))])
@@ -212,7 +212,7 @@ class SequenceGenerator(ForcedDecoder):
         self,
         row: EncodedRequest,
         result: SearchResult,
-        aligned: Sequence[list[PlacedTerm]],
+        aligned: Sequence[list[PlacedTerm] | None],
         working: Callable[[], None],
     ) -> GenerationResult:
         """Decode every hypothesis, replacing unknown words if requested and terms by their text, and explain the best
@@ -222,7 +222,7 @@ class SequenceGenerator(ForcedDecoder):
         candidates: list[Candidate] = []
         for k, hypothesis in enumerate(result.hypotheses):
             replaced = self._replace_unknown(sources, hypothesis, result.attention_weights, k) if replaces else {}
-            placed = aligned[k] if aligned else placed_terms(hypothesis.constraints, row.terms)
+            placed = aligned[k] or [] if aligned else placed_terms(hypothesis.constraints, row.terms)
             decoded, terms = self._decode_with_terms(row, hypothesis, replaced, placed)
             explained = row.request.explain and (k == 0 or row.request.explain_all)
             explanation = None
@@ -270,21 +270,29 @@ class SequenceGenerator(ForcedDecoder):
         decoded, moved = row.prefix.begin(decoded)
         return decoded, (*row.prefix.placed, *((term, (a + moved, b + moved)) for term, (a, b) in terms))
 
-    def _align_terms(self, row: EncodedRequest, result: SearchResult) -> list[list[PlacedTerm]]:
-        """The tokens of each output of a search that its terms replace (`place_by_alignment`)."""
+    def _align_terms(self, row: EncodedRequest, result: SearchResult) -> list[list[PlacedTerm] | None]:
+        """The tokens of each output of a search that its terms replace (`place_by_alignment`), without the numbers that
+        the model has translated; None where there are too few."""
         assert result.attention_weights is not None
         name, tokenizer = self.bundle.card.model.first_text, self.bundle.tokenizers["target"]
-        sources = self._source_texts(row)
+        sources, codes = self._source_texts(row), self.bundle.card.languages
+        languages = codes.get(name), codes.get("target")
         words = words_with_terms(sources[name].words, row.terms)
         sources[name] = TextWithWords(to_spans(row.request.texts[name], words), words, sources[name].encoded)
-        placed = []
+        placed: list[list[PlacedTerm] | None] = []
         for k, hypothesis in enumerate(result.hypotheses):
             decoded, _ = self._decode(row, hypothesis.ids, {}, ())
             words = find_words(tokenizer, decoded.text, raw=True)
             output = TextWithWords(to_spans(decoded.text, words), words, Encoded(hypothesis.ids, decoded.offsets))
-            weights = self._with_posterior(row, hypothesis.ids, result.attention_weights.of_output(k))
-            explanation = self.explain_output(sources, output, weights, self.best_reading)
-            placed.append(place_by_alignment(explanation, row.terms, decoded.offsets))
+            weights = result.attention_weights.of_output(k)
+            explanation = self.explain_output(sources, output, weights, self.bundle.model.quick_reading)
+            missing = [
+                term
+                for term in row.terms
+                if not (self.request_encoder.translates(term) and says_number(decoded.text, term.target, languages[1]))
+            ]
+            own = place_by_alignment(explanation, missing, decoded.offsets, languages)
+            placed.append(own if len(own) == len(missing) else None)
         return placed
 
     def _explain_result(

@@ -57,8 +57,8 @@ class EncodedRequest:
     length: positions of the longest source (tokens with the end symbol, or regions).
     positions: positions of all sources together.
     max_length: maximum number of output tokens.
-    prefix: its target prefix. terms: those that the prefix does not have, and that the model does not translate itself.
-    constraints: their tokens. aligns_terms: the model cannot read these, and alignment places the terms in an output.
+    prefix: its target prefix. terms: those that the prefix does not have; constraints: their tokens. aligns_terms: some
+    are numbers, or words that the model cannot read, and alignment places all of them in an output.
 
     A request whose text is its own translation (`Request.is_copied`) has no sources.
     """

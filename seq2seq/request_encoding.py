@@ -59,7 +59,11 @@ class RequestEncoder:
         if request.is_copied:
             return EncodedRequest(request, {}, length=1, positions=1, max_length=1)
         terms, target = self._check_terms(request), self.bundle.tokenizers["target"]
-        aligned = request.target_prefix is None and not all(has_words(target, term.target) for term in terms)
+        aligned = request.target_prefix is None
+        if aligned:
+            aligned = any(term.plain_number or not has_words(target, term.target) for term in terms)
+        else:
+            terms = tuple(term for term in terms if not self.translates(term))
         sources = {
             name: self._encode_text(name, request, terms if aligned and name == card.model.first_text else ())
             for name in card.model.texts
@@ -84,7 +88,7 @@ class RequestEncoder:
         return replace(row, max_length=limit)
 
     def _check_terms(self, request: Request) -> tuple[Term, ...]:
-        """The terms of a request that the model does not translate itself. Raises RequestError."""
+        """The terms of a request. Raises RequestError."""
         if not request.terms:
             return ()
         if not self.bundle.takes_terms:
@@ -93,12 +97,12 @@ class RequestEncoder:
             raise RequestError(TERMS, "terms are for raw text, and this is tokenised", "give raw text")
         name = self.bundle.card.model.first_text
         check_terms(request.texts.get(name, ""), request.terms)
-        both = self.bundle.tokenizers[name], self.bundle.tokenizers["target"]
-        return tuple(
-            term
-            for term in request.terms
-            if not (term.plain_number and all(is_word(each, term.target) for each in both))
-        )
+        return request.terms
+
+    def translates(self, term: Term) -> bool:
+        """Whether a term is a number that the model translates itself: both vocabularies have it as a word."""
+        both = self.bundle.tokenizers[self.bundle.card.model.first_text], self.bundle.tokenizers["target"]
+        return term.plain_number and all(is_word(tokenizer, term.target) for tokenizer in both)
 
     @cached_property
     def _stand_in(self) -> str | None:

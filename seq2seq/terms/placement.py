@@ -11,24 +11,30 @@ from seq2seq.explain import Explanation
 from seq2seq.projection import TagSpan, project
 from seq2seq.terms.substitution import PlacedTerm
 from seq2seq.terms.term import Term
-from seq2seq.text import UNKNOWN, Encoded, Tokenizer, word_spans
+from seq2seq.text import Encoded, Tokenizer, word_spans
 from seq2seq.text.config import Span
 
-# "two" to "five" in the languages of the data sets and of most public models.
+# "two" to "ten" in the languages of the data sets and of most public models.
 NUMBER_WORDS = {
-    "cs": "dva tři čtyři pět", "da": "to tre fire fem", "de": "zwei drei vier fünf", "en": "two three four five",
-    "es": "dos tres cuatro cinco", "fi": "kaksi kolme neljä viisi", "fr": "deux trois quatre cinq",
-    "hu": "két három négy öt", "it": "due tre quattro cinque", "ja": "二 三 四 五", "nl": "twee drie vier vijf",
-    "no": "to tre fire fem", "pl": "dwa trzy cztery pięć", "pt": "dois três quatro cinco", "ro": "doi trei patru cinci",
-    "ru": "два три четыре пять", "sv": "två tre fyra fem", "tr": "iki üç dört beş", "uk": "два три чотири п'ять",
-    "zh": "两 三 四 五",
+    "cs": "dva tři čtyři pět šest sedm osm devět deset", "da": "to tre fire fem seks syv otte ni ti",
+    "de": "zwei drei vier fünf sechs sieben acht neun zehn", "en": "two three four five six seven eight nine ten",
+    "es": "dos tres cuatro cinco seis siete ocho nueve diez",
+    "fi": "kaksi kolme neljä viisi kuusi seitsemän kahdeksan yhdeksän kymmenen",
+    "fr": "deux trois quatre cinq six sept huit neuf dix", "hu": "két három négy öt hat hét nyolc kilenc tíz",
+    "it": "due tre quattro cinque sei sette otto nove dieci", "ja": "二 三 四 五 六 七 八 九 十",
+    "nl": "twee drie vier vijf zes zeven acht negen tien", "no": "to tre fire fem seks sju åtte ni ti",
+    "pl": "dwa trzy cztery pięć sześć siedem osiem dziewięć dziesięć",
+    "pt": "dois três quatro cinco seis sete oito nove dez", "ro": "doi trei patru cinci șase șapte opt nouă zece",
+    "ru": "два три четыре пять шесть семь восемь девять десять", "sv": "två tre fyra fem sex sju åtta nio tio",
+    "tr": "iki üç dört beş altı yedi sekiz dokuz on", "uk": "два три чотири п'ять шість сім вісім дев'ять десять",
+    "zh": "两 三 四 五 六 七 八 九 十",
 }  # fmt: skip
 
 
 def is_word(tokenizer: Tokenizer, text: str) -> bool:
     """Whether a vocabulary has a text without spaces as one word."""
-    ids = [i for i in tokenizer.encode(text, raw=True).ids if tokenizer.pieces[i] != "▁"]
-    return len(ids) == 1 and ids[0] != UNKNOWN
+    pieces = [tokenizer.pieces[i].strip("▁") for i in tokenizer.encode(text, raw=True).ids]
+    return [piece.casefold() for piece in pieces if piece] == [text.casefold()]
 
 
 def has_words(tokenizer: Tokenizer, text: str) -> bool:
@@ -44,7 +50,7 @@ def is_wordlike(text: str) -> bool:
 def number_stand_in(tokenizer: Tokenizer, language: str | None) -> str | None:
     """The number that the model has read most often: the first of its vocabulary, as a word or in digits; None if it
     has none."""
-    words = NUMBER_WORDS.get((language or "").lower().split("-")[0], "").split()
+    words = number_words(language)
     ids = {word: tokenizer.encode(word, raw=True).ids[-1] for word in [*words, *map(str, range(2, 100))]}
     return min((word for word in ids if is_word(tokenizer, word)), key=ids.__getitem__, default=None)
 
@@ -77,31 +83,55 @@ def words_with_terms(words: Sequence[Span], terms: Sequence[Term]) -> list[Span]
     return sorted([*apart, *spans])
 
 
-def place_by_alignment(explanation: Explanation, terms: Sequence[Term], offsets: Sequence[Span]) -> list[PlacedTerm]:
+def place_by_alignment(
+    explanation: Explanation, terms: Sequence[Term], offsets: Sequence[Span], languages: tuple[str | None, str | None]
+) -> list[PlacedTerm]:
     """The tokens of an output that its terms replace: those of the words that are aligned with each (`project`).
 
-    explanation: of the output, in whose source each term is a word. offsets: of the output's tokens. A term is left out
-    if no token is left for it: the output has fewer than terms.
+    A term that was read as a number becomes a number of the output that is not aligned with another one, that with most
+    weight. explanation: of the output, in whose source each term is a word. offsets: of the output's tokens. languages:
+    of source and output. A term is left out if no token is left for it: the output has fewer than terms.
     """
-    source = {(word.start, word.end): i for i, word in enumerate(explanation.source)}
-    positions = [source[term.start, term.end] for term in terms]
+    words, target = {(word.start, word.end): i for i, word in enumerate(explanation.source)}, explanation.target
+    position = {words[term.start, term.end]: term for term in terms}
     weights = explanation.matrices.get(explanation.aligned_by or "", [])
-    projected = project(
-        [TagSpan(i, i + 1) for i in positions],
-        explanation.alignment,
-        len(explanation.source),
-        len(explanation.target),
-        [weights[j][i] for i, j in explanation.alignment],
-    )
+    links = {(i, j): weights[j][i] for i, j in explanation.alignment}
+    of_numbers = {j for i, j in links if i not in position and is_number(explanation.source[i].text, languages[0])}
+    numbers = {j for j, word in enumerate(target) if is_number(word.text, languages[1])} - of_numbers
+    read_as_number = [i for i, term in position.items() if not is_wordlike(explanation.source[i].text)]
+    for _, i, j in sorted(((weights[j][i], i, j) for i in read_as_number for j in numbers), reverse=True):
+        if j in numbers and i in read_as_number:
+            numbers.remove(j)
+            read_as_number.remove(i)
+            links = {link: weight for link, weight in links.items() if link[0] != i and link[1] != j} | {(i, j): 1.0}
+    tags = [TagSpan(i, i + 1) for i in position]
+    spans = project(tags, list(links), len(words), len(target), list(links.values()))
     placed: list[PlacedTerm] = []
-    for term, span in sorted(zip(terms, projected, strict=True), key=lambda each: (each[1].start, each[1].end)):
-        words = explanation.target[span.start : span.end]
+    for span, term in sorted(zip(spans, terms, strict=True), key=lambda each: (each[0].start, each[0].end)):
+        own = target[span.start : span.end]
         after = placed[-1].last if placed else -1  # the words of several terms may be one token
-        own = [
+        tokens = [
             p
             for p, (first, last) in enumerate(offsets)
-            if p > after and words and first < words[-1].end and words[0].start < last
+            if p > after and any(w.start < last and first < w.end for w in own)
         ]
-        if own:
-            placed.append(PlacedTerm(term, own[0], own[-1]))
+        if tokens:
+            placed.append(PlacedTerm(term, tokens[0], tokens[-1]))
     return placed
+
+
+def is_number(word: str, language: str | None) -> bool:
+    """Whether a word has digits, or is a number that may stand for one."""
+    return any(map(str.isdigit, word)) or word.casefold() in number_words(language)
+
+
+def says_number(text: str, number: str, language: str | None) -> bool:
+    """Whether a translation has a number, in digits or, up to ten, as a word. "1" may be an article."""
+    words = [text[start:end].casefold() for start, end in word_spans(text)]
+    as_word = dict(zip(map(str, range(2, 11)), number_words(language), strict=False)).get(number)
+    return number == "1" or number in words or as_word in words
+
+
+def number_words(language: str | None) -> list[str]:
+    """The words for two to ten, if the language is known."""
+    return NUMBER_WORDS.get((language or "").lower().split("-")[0], "").split()
