@@ -284,8 +284,14 @@ def find_words(tokenizer: Tokenizer, text: str, raw: bool) -> list[tuple[int, in
 def to_text_with_words(tokenizer: Tokenizer, text: str, encoded: Encoded, raw: bool) -> TextWithWords:
     """Combine a text and its encoding with the text's words."""
     words = find_words(tokenizer, text, raw)
-    model_words = tokenizer.detokenize(text).offsets if needs_detokenizing(tokenizer, raw) else words
-    return TextWithWords(to_spans(text, words), model_words, encoded)
+    return TextWithWords(to_spans(text, words), find_model_words(tokenizer, text, raw), encoded)
+
+
+def find_model_words(tokenizer: Tokenizer, text: str, raw: bool) -> Sequence[tuple[int, int]]:
+    """The spans of the same words in the text that the model reads (`to_model_text`)."""
+    return (
+        tokenizer.detokenize(text).offsets if needs_detokenizing(tokenizer, raw) else find_words(tokenizer, text, raw)
+    )
 
 
 def to_spans(text: str, words: Sequence[tuple[int, int]]) -> list[Span]:

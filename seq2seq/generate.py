@@ -30,6 +30,7 @@ from seq2seq.model.attention_weights import AttentionWeights
 from seq2seq.model.ensemble import Predictor
 from seq2seq.request_encoding import RequestEncoder
 from seq2seq.search import Hypothesis, SearchRequest, SearchResult, SlotTable
+from seq2seq.search.repetition import JOINED, OTHER, WORD
 from seq2seq.source_names import MT
 from seq2seq.target_prefix import EncodedPrefix
 from seq2seq.terms import Term
@@ -39,6 +40,7 @@ from seq2seq.terms.substitution import PlacedTerm, placed_terms, stand_ins, subs
 from seq2seq.text import UNKNOWN, Decoded, Encoded, Tokenizer
 from seq2seq.text.config import Span
 from seq2seq.text.edits import decode_script
+from seq2seq.text.segmentation import is_unspaced
 
 LOOKAHEAD = 16  # offline search reads this many times the number of slots ahead, to sort requests by length
 
@@ -59,7 +61,8 @@ class SequenceGenerator(ForcedDecoder):
         self.reverse = reverse
         self.request_encoder = RequestEncoder(bundle, width)
         joined_V = joined_words(bundle.tokenizers["target"], bundle.card.model.target.vocabulary)
-        self.table = SlotTable(bundle.model, width, search_step=bundle.search_step, joined_V=joined_V)
+        kind_V = word_kinds(bundle.tokenizers["target"], bundle.card.model.target.vocabulary)
+        self.table = SlotTable(bundle.model, width, search_step=bundle.search_step, joined_V=joined_V, kind_V=kind_V)
         self.rows: dict[Hashable, EncodedRequest] = {}
         self._copied: list[Hashable] = []  # requests that are answered at the next step without a search
 
@@ -100,6 +103,7 @@ class SequenceGenerator(ForcedDecoder):
                 () if row.aligns_terms else row.constraints,
                 row.prefix.for_search(tokenizer, row.request.options.n_best > 1) if row.prefix else None,
                 self.request_encoder.input_words(row) if row.request.options.post_editing_penalty else frozenset(),
+                self.request_encoder.source_words(row) if row.request.options.repetition_guard else (),
             )
             for key, row in searched
         ]
@@ -400,6 +404,18 @@ def joined_words(tokenizer: Tokenizer, vocabulary: int) -> torch.Tensor | None:
     joined_V = torch.zeros(vocabulary, dtype=torch.bool)
     joined_V[sorted(tokenizer.joined_ids)] = True
     return joined_V
+
+
+def word_kinds(tokenizer: Tokenizer, vocabulary: int) -> torch.Tensor:
+    """What each word of a vocabulary is for limits on repetition: marks, and characters of scripts without spaces, may
+    be repeated for one source word."""
+    kind_V = torch.full((vocabulary,), OTHER, dtype=torch.int8)
+    for number, piece in enumerate(tokenizer.pieces):
+        if number in tokenizer.joined_ids:
+            kind_V[number] = JOINED
+        elif number >= len(tokenizer.config.reserved) and any(c.isalnum() and not is_unspaced(c) for c in piece):
+            kind_V[number] = WORD
+    return kind_V
 
 
 def different_words(candidates: list[Candidate], prefix: EncodedPrefix | None) -> list[Candidate]:

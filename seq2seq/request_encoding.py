@@ -1,12 +1,13 @@
 """Requests as ids: their sources, terms and target prefix, checked against what the model reads."""
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 
 from seq2seq.bundle import Bundle
 from seq2seq.errors import RequestError
-from seq2seq.explain import to_model_text
+from seq2seq.explain import find_model_words, to_model_text
 from seq2seq.generation_request import EncodedRequest, Request
 from seq2seq.images.decode import check_image_shape
 from seq2seq.model.ensemble import Predictor
@@ -132,6 +133,18 @@ class RequestEncoder:
                 "split it into sentences",
             )
         return encoded
+
+    def source_words(self, row: EncodedRequest) -> tuple[int, ...]:
+        """The word of each token of the first text, -1 for none; empty where the first source is a picture, or not
+        there."""
+        name, *_ = self.bundle.card.model.sources
+        if name not in row.sources:
+            return ()
+        tokenizer, raw = self.bundle.tokenizers[name], name not in row.request.tokenised
+        words = find_model_words(tokenizer, row.request.texts[name], raw)
+        ends = [end for _, end in words]
+        found = [(bisect_right(ends, start), start, end) for start, end in row.sources[name].offsets]
+        return tuple(i if i < len(words) and words[i][0] < end else -1 for i, start, end in found)
 
     def input_words(self, row: EncodedRequest) -> frozenset[int]:
         """The ids that a post-editing penalty leaves out: of the texts in the target's own pieces, which may differ

@@ -64,6 +64,27 @@ class SearchOverrides:
             help="Keep a machine translation unedited if the tokens of the edited one have a lower mean probability.",
         ),
     ] = None  # fmt: skip
+    repetition_guard: Annotated[
+        bool | None,
+        typer.Option(
+            "--repetition-guard/--no-repetition-guard",
+            show_default=False,
+            help="Write no word a second time for the same source word.",
+        ),
+    ] = None
+    no_repeat_ngram_size: Annotated[
+        int | None,
+        typer.Option(
+            min=0, max=10, metavar="N", show_default=False, help="Repeat no n-gram of N tokens; 0 allows all."
+        ),
+    ] = None
+    repetition_penalty: Annotated[
+        float | None,
+        typer.Option(
+            min=1, max=10, metavar="FACTOR", show_default=False,
+            help="Factor of the log-probability of tokens that the output has already.",
+        ),
+    ] = None  # fmt: skip
     replace_unknown: Annotated[
         bool | None,
         typer.Option(
@@ -96,6 +117,9 @@ class SearchOverrides:
             "min_length": self.min_length,
             "max_length": self.max_length,
             "coverage_penalty": self.coverage_penalty,
+            "repetition_guard": self.repetition_guard,
+            "no_repeat_ngram_size": self.no_repeat_ngram_size,
+            "repetition_penalty": self.repetition_penalty,
             "replace_unknown": self.replace_unknown,
             "post_editing_penalty": self.post_editing_penalty,
             "post_editing_confidence": self.post_editing_confidence,

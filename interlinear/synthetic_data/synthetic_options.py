@@ -33,6 +33,9 @@ class DistillationOptions:
         "coverage_penalty",
         "post_editing_penalty",
         "post_editing_confidence",
+        "repetition_guard",
+        "no_repeat_ngram_size",
+        "repetition_penalty",
         "replace_unknown",
     ] = SearchOverrides()
     device: Device = "cpu"

@@ -79,6 +79,7 @@ class CapturedStep:
             *(() if constrained_R is None else constrained_R.shape),
             rows.constraints is not None and rows.constraints.prefix is not None,
             rows.penalty_NV is not None,
+            None if rows.repetition is None else rows.repetition.gram_NG.shape[1],
         )
         with self._lock:
             graph = self._graphs.get(size)

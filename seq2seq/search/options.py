@@ -39,6 +39,14 @@ class SearchOptions(BaseModel):
         le=1,
         description="an output whose tokens are less probable (geometric mean) is replaced by the machine translation",
     )
+    repetition_guard: bool = Field(True, description="no word is written a second time for the same source word")
+    no_repeat_ngram_size: int = Field(0, ge=0, le=10, description="no n-gram of this size is repeated; 0 allows all")
+    repetition_penalty: float = Field(
+        1.0,
+        ge=1,
+        le=10,
+        description="factor of the log-probability of each token that the output has already; 1 is none",
+    )
     replace_unknown: bool = Field(False, description="an unknown word becomes the source word with most attention")
 
     @model_validator(mode="after")
@@ -97,7 +105,8 @@ class SearchRequest:
     the output must contain and begin with: at most `max_length` tokens together.
 
     input_words: with a post-editing penalty, the ids of the target's vocabulary that it leaves out: those of the words
-    in the inputs, and of the special symbols.
+    in the inputs, and of the special symbols. source_words: for the repetition guard, the word of each position of the
+    first source, -1 for none, also behind the last.
     """
 
     key: Hashable
@@ -107,11 +116,20 @@ class SearchRequest:
     constraints: tuple[Constraint, ...] = ()
     prefix: TargetPrefix | None = None
     input_words: frozenset[int] = frozenset()
+    source_words: tuple[int, ...] = ()
 
     @property
     def constrained(self) -> bool:
         """Whether its output must contain something, or begin with it."""
         return bool(self.constraints) or self.prefix is not None
+
+    @property
+    def limits_repetition(self) -> bool:
+        """Whether it has a limit on repetition: not where its output must contain something, which may be a word that
+        it has already."""
+        options = self.options
+        guarded = options.repetition_guard and len(self.source_words) > 0
+        return not self.constrained and bool(guarded or options.no_repeat_ngram_size or options.repetition_penalty != 1)
 
     @property
     def has_branches(self) -> bool:

@@ -30,6 +30,7 @@ from seq2seq.search.ranking import (
     read_hypotheses,
     tokens_along,
 )
+from seq2seq.search.repetition import WORD, RepetitionState, initial_repetition, longest_gram
 from seq2seq.search.state import SlotState, concatenate_memories, round_up_capacity, round_up_outputs
 from seq2seq.search.step import SearchStep, search_step
 from seq2seq.text import BEGIN, PAD
@@ -59,6 +60,7 @@ class SlotTable:
     where a transfer waits for the device. A sentence that finishes between two transfers is frozen on the device, so
     that its result does not depend on `sync_interval`. `search_step` takes a step; it can be a compiled one.
     `joined_V`: True for words of the vocabulary that continue the word before them; none follows a constraint.
+    `kind_V`: what each word of the vocabulary is for limits on repetition; by default each is a word of its own.
     """
 
     def __init__(
@@ -68,9 +70,11 @@ class SlotTable:
         sync_interval: int | None = None,
         search_step: SearchStep = search_step,
         joined_V: Tensor | None = None,
+        kind_V: Tensor | None = None,
     ) -> None:
         self.model = model
         self.joined_V = joined_V
+        self.kind_V = torch.full((model.target_vocabulary,), WORD, dtype=torch.int8) if kind_V is None else kind_V
         self.search_step = search_step
         self.width = width
         self.device = next(model.parameters()).device
@@ -108,13 +112,15 @@ class SlotTable:
             written = max(self.rows.written_NKL.shape[2], new_rows.written_NKL.shape[2])
             memory = concatenate_memories(self.memory.resize(capacity), memory.resize(capacity))
             widths = (tokens, self._joined_words(capacity), prefixed)
+            limits = longest_gram([*self.requests, *requests]), capacity.get(TARGET, len(self.kind_V))
             rows = self.rows.resize(written, capacity).resize_constraints(*widths).with_penalty(vocabulary)
             new_rows = new_rows.resize(written, capacity).resize_constraints(*widths).with_penalty(vocabulary)
-            rows = rows.concatenate(new_rows)
+            rows = rows.resize_repetition(*limits).concatenate(new_rows.resize_repetition(*limits))
         else:
             capacity = {s: round_up_capacity(n) for s, n in memory.capacity.items()}
             memory, rows = memory.resize(capacity), new_rows.resize(new_rows.written_NKL.shape[2], capacity)
             rows = rows.resize_constraints(tokens, self._joined_words(capacity), prefixed)
+            rows = rows.resize_repetition(longest_gram(requests), capacity.get(TARGET, len(self.kind_V)))
         self.memory, self.rows = memory.map(to_contiguous), rows.map(to_contiguous)
         self._set_requests([*self.requests, *requests])
         self.sizes.extend(batch.sizes(row) for row in range(len(requests)))
@@ -212,6 +218,7 @@ class SlotTable:
         tokens, prefixed = self._constraint_capacity(self.requests)
         rows_state = rows_state.resize_constraints(tokens, self._joined_words(capacity), prefixed)
         rows_state = rows_state.with_penalty(self._penalised_vocabulary(self.requests))
+        rows_state = rows_state.resize_repetition(longest_gram(self.requests), capacity.get(TARGET, len(self.kind_V)))
         self.memory, self.rows = memory.resize(capacity).map(to_contiguous), rows_state.map(to_contiguous)
 
     def _set_requests(self, requests: list[SearchRequest]) -> None:
@@ -281,6 +288,7 @@ class SlotTable:
             beta_N=floats([o.coverage_penalty for o in options]),
             penalty_NV=None if penalty_NV is None else penalty_NV.to(self.device),
             constraints=self._initial_constraints(requests, longest, candidates),
+            repetition=self._initial_repetition(requests, longest, positions, candidates, empty),
         )  # fmt: skip
 
     def _initial_constraints(
@@ -296,6 +304,22 @@ class SlotTable:
         prefixes, n_best = [r.prefix for r in requests], [r.options.n_best for r in requests]
         prefix = initial_prefixes(prefixes, n_best, self.width, outputs, partial(columns_of, candidates))
         return replace(state, prefix=prefix.map(lambda tensor: tensor.to(self.device)))
+
+    def _initial_repetition(
+        self,
+        requests: Sequence[SearchRequest],
+        outputs: int,
+        positions: int,
+        candidates: CandidateInput | None,
+        score_NK: Tensor,
+    ) -> RepetitionState | None:
+        """The limits of new rows on repetition; None if no request has any."""
+        if longest_gram(requests) is None:
+            return None
+        kind_NC = self.kind_V.expand(len(requests), -1)
+        if candidates is not None:
+            kind_NC = self.kind_V[candidates.words_BC.cpu()]
+        return initial_repetition(requests, outputs, positions, kind_NC, score_NK)
 
     def _result(self, row: int, hypotheses: Sequence[tuple[Hypothesis, list[int]]]) -> SearchResult:
         """The result of a finished row, from its hypotheses and their paths."""

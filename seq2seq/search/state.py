@@ -12,6 +12,7 @@ from torch import Tensor
 from seq2seq.layers.state import Candidates, Memory, State, pad_or_trim
 from seq2seq.search.constraints import ConstraintState, initial_constraints
 from seq2seq.search.prefix import initial_prefixes
+from seq2seq.search.repetition import RepetitionState, no_limits
 from seq2seq.text import PAD
 
 
@@ -19,7 +20,8 @@ from seq2seq.text import PAD
 class SlotState:
     """The search state of all sentences in the table; the first axis of every tensor is N.
 
-    penalty_NV: None while no sentence has a post-editing penalty. constraints: None while no sentence has any.
+    penalty_NV: None while no sentence has a post-editing penalty. constraints, repetition: None while no sentence has
+    any, or limits repetition.
     """
 
     state: State
@@ -45,14 +47,17 @@ class SlotState:
     beta_N: Tensor
     penalty_NV: Tensor | None = None  # subtracted from the log-probability of each word of the vocabulary
     constraints: ConstraintState | None = None
+    repetition: RepetitionState | None = None
 
     def map(self, change: Callable[[Tensor], Tensor]) -> "SlotState":
         tensors = {name: change(value) for name, value in vars(self).items() if isinstance(value, Tensor)}
-        constraints = None if self.constraints is None else self.constraints.map(change)
-        return SlotState(state=self.state.map(change), constraints=constraints, **tensors)
+        constraints = self.constraints and self.constraints.map(change)
+        repetition = self.repetition and self.repetition.map(change)
+        return SlotState(state=self.state.map(change), constraints=constraints, repetition=repetition, **tensors)
 
     def concatenate(self, other: "SlotState") -> "SlotState":
-        """These rows followed by those of `other`, which has the same widths, and constraints if these have some."""
+        """These rows followed by those of `other`, which has the same widths, and constraints and limits if these have
+        some."""
         first, second = vars(self), vars(other)
         tensors = {n: torch.cat([v, second[n].to(v.dtype)]) for n, v in first.items() if isinstance(v, Tensor)}
         state = replace(
@@ -61,7 +66,8 @@ class SlotState:
         constraints = None
         if self.constraints is not None and other.constraints is not None:
             constraints = self.constraints.concatenate(other.constraints)
-        return SlotState(state=state, constraints=constraints, **tensors)
+        repetition = self.repetition and other.repetition and self.repetition.concatenate(other.repetition)
+        return SlotState(state=state, constraints=constraints, repetition=repetition, **tensors)
 
     def resize(self, written: int, capacity: dict[str, int]) -> "SlotState":
         """Pads or trims to `written` output positions and `capacity` source positions; constraints are left to
@@ -94,6 +100,15 @@ class SlotState:
             prefix = initial_prefixes([None] * n, [1] * n, k, outputs).map(lambda tensor: tensor.to(self.done_N.device))
         constraints = replace(constraints, prefix=prefix)
         return replace(self, constraints=constraints.resize(tokens, outputs, words))
+
+    def resize_repetition(self, grams: int | None, words: int) -> "SlotState":
+        """The rows with limits on n-grams of so many tokens, 0 for other limits only, and of `words` that may come
+        next; without any for None."""
+        if grams is None:
+            return replace(self, repetition=None)
+        outputs = self.written_NKL.shape[2]
+        repetition = self.repetition or no_limits(self.score_NK)
+        return replace(self, repetition=repetition.resize(outputs, self.coverage_NKT.shape[2], words, grams))
 
 
 def round_up_capacity(size: int) -> int:

@@ -79,6 +79,10 @@ def search_step(
         penalty_NC = rows.penalty_NV.gather(1, word_NC) if memory.candidates else rows.penalty_NV
         log_NKC -= penalty_NC[:, None]
     log_NKC[..., PAD] = log_NKC[..., BEGIN] = -torch.inf
+    repetition, said_of_NK = rows.repetition, None
+    if repetition is not None:
+        said_of_NK = repetition.said_of(attention_weights.attention)
+        log_NKC = repetition.limit(log_NKC, said_of_NK, rows.length_N)
     end_NK = log_NKC[..., END].clone()
     log_NKC[..., END] = -torch.inf
     coverage_NKT = rows.coverage_NKT
@@ -94,7 +98,8 @@ def search_step(
 
     # A hypothesis ends where END is among the best of all candidates, continuations and ends together.
     end_score_NK = rows.score_NK + end_NK
-    end_score_NK = end_score_NK.masked_fill((rows.length_N < rows.min_N)[:, None], -torch.inf)
+    too_short_NK = (rows.length_N < rows.min_N)[:, None] & (best_NKk[..., 0] > -torch.inf)  # unless nothing may follow
+    end_score_NK = end_score_NK.masked_fill(too_short_NK, -torch.inf)
     ranked_NK = torch.cat([score_NK, end_score_NK], 1).topk(width, 1).values
     worst_N1 = ranked_NK.gather(1, active_beam(rows)[:, None] - 1)
     done_N1 = rows.done_N[:, None]
@@ -131,6 +136,8 @@ def search_step(
     if constraints is not None:
         written = (choice.column_NK, choice.constraint_NK, rows.length_N, position_mask_N1L)
         constraints = advance_constraints(constraints, parent_NK, *written)
+    if repetition is not None and said_of_NK is not None:
+        repetition = repetition.advance(flat_M, choice.column_NK, said_of_NK, position_mask_N1L)
     rows = replace(
         rows,
         state=state.reorder(flat_M, width),  # the state of a finished row is never read
@@ -141,6 +148,7 @@ def search_step(
         parent_NKL=torch.where(position_mask_N1L, parent_NK[..., None], rows.parent_NKL),
         coverage_NKT=coverage_NKT,
         constraints=constraints,
+        repetition=repetition,
     )
     return StepResult(replace(rows, done_N=finished_mask(rows)), attention_weights, readout_NKR)
 
