@@ -104,6 +104,7 @@ class SequenceGenerator(ForcedDecoder):
                 row.prefix.for_search(tokenizer, row.request.options.n_best > 1) if row.prefix else None,
                 self.request_encoder.input_words(row) if row.request.options.post_editing_penalty else frozenset(),
                 self.request_encoder.source_words(row) if row.request.options.repetition_guard else (),
+                row.request.options.n_best > 1,
             )
             for key, row in searched
         ]
@@ -225,9 +226,13 @@ class SequenceGenerator(ForcedDecoder):
         sources = self._source_texts(row) if replaces or row.request.explain else {}
         candidates: list[Candidate] = []
         for k, hypothesis in enumerate(result.hypotheses):
+            if len(candidates) == row.request.options.n_best and row.prefix is None:
+                break
             replaced = self._replace_unknown(sources, hypothesis, result.attention_weights, k) if replaces else {}
             placed = aligned[k] or [] if aligned else placed_terms(hypothesis.constraints, row.terms)
             decoded, terms = self._decode_with_terms(row, hypothesis, replaced, placed)
+            if any(decoded.text == better.text for better in candidates):
+                continue  # other tokens of the same text
             explained = row.request.explain and (k == 0 or row.request.explain_all)
             explanation = None
             if explained and result.attention_weights is not None:
@@ -237,7 +242,7 @@ class SequenceGenerator(ForcedDecoder):
                     explanation = explain_terms(explanation, [term for term, _ in terms], [span for _, span in terms])
             score, log_probability = hypothesis.score, hypothesis.log_probability
             candidates.append(Candidate(decoded.text, score, log_probability, hypothesis.ids, terms, explanation))
-        candidates = different_words(candidates, row.prefix)
+        candidates = different_words(candidates, row.prefix)[: row.request.options.n_best]
         if candidates and self._keeps_unedited(row, candidates[0]):
             unedited = self._unedited(row)
             others = [one for one in candidates if one.text != unedited.text]

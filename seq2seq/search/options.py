@@ -106,7 +106,8 @@ class SearchRequest:
 
     input_words: with a post-editing penalty, the ids of the target's vocabulary that it leaves out: those of the words
     in the inputs, and of the special symbols. source_words: for the repetition guard, the word of each position of the
-    first source, -1 for none, also behind the last.
+    first source, -1 for none, also behind the last. with_spares: return what is finished beyond the n-best too, up to
+    the beam, since several hypotheses may be one text.
     """
 
     key: Hashable
@@ -117,6 +118,12 @@ class SearchRequest:
     prefix: TargetPrefix | None = None
     input_words: frozenset[int] = frozenset()
     source_words: tuple[int, ...] = ()
+    with_spares: bool = False
+
+    @property
+    def wanted(self) -> int:
+        """The number of hypotheses that are returned at most."""
+        return self.options.beam if self.with_spares else self.options.n_best
 
     @property
     def constrained(self) -> bool:

@@ -153,7 +153,7 @@ class SlotTable:
             return []
         index = torch.tensor(finished_rows, device=self.device)
         finished_state = self.rows.map(lambda tensor: tensor.index_select(0, index))
-        hypotheses = read_hypotheses(finished_state, [self.requests[i].options.n_best for i in finished_rows])
+        hypotheses = read_hypotheses(finished_state, [self.requests[i].wanted for i in finished_rows])
         results = [self._result(i, row_hypotheses) for i, row_hypotheses in zip(finished_rows, hypotheses, strict=True)]
         self._compact([i for i in range(self.active) if i not in set(finished_rows)])
         return results

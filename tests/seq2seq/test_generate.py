@@ -124,6 +124,19 @@ def test_an_explanation_covers_every_source_that_is_present(seeing: SequenceGene
     assert seen.between and not any(seen.between["source"])
 
 
+def test_the_n_best_outputs_are_different_texts(editing: SequenceGenerator) -> None:
+    """Several sequences of subwords are one text; the better one is kept, and further hypotheses fill the list."""
+    options = SearchOptions(beam=5, n_best=4, max_length=3, repetition_guard=False)
+    requests = [
+        Request({"source": text, "mt": text}, options, explain=True) for text in ("a bat", "bat flies", "the big")
+    ]
+    for result in editing.generate(requests):
+        assert isinstance(result, GenerationResult)
+        texts = [candidate.text for candidate in result.candidates]
+        assert len(texts) == len(set(texts)) == 4
+        assert [c.score for c in result.candidates] == sorted((c.score for c in result.candidates), reverse=True)
+
+
 def test_weights_of_the_next_step_over_every_source(editing: SequenceGenerator) -> None:
     """Words of several subwords, two texts and a model of both: the mean over the steps that read a word's subwords."""
     texts, target = {"source": "the big bat sleeps", "mt": "a bat sleeps"}, "the bat flies big"
