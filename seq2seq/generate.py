@@ -38,6 +38,7 @@ from seq2seq.terms.explained import explain_copy, explain_terms
 from seq2seq.terms.placement import place_by_alignment, says_number, words_with_terms
 from seq2seq.terms.substitution import PlacedTerm, placed_terms, stand_ins, substitute
 from seq2seq.text import UNKNOWN, Decoded, Encoded, Tokenizer
+from seq2seq.text.casing import Case, recased
 from seq2seq.text.config import Span
 from seq2seq.text.edits import decode_script
 from seq2seq.text.segmentation import is_unspaced
@@ -162,9 +163,9 @@ class SequenceGenerator(ForcedDecoder):
 
     def prefixes(self, keys: Collection[Hashable]) -> dict[Hashable, list[int]]:
         """The ids with which each request's output is certain to begin, up to its first term; they only grow from step
-        to step. Without requests whose output may be the machine translation after all, or has terms that are placed
-        when it is complete."""
-        certain = {key for key, row in self.rows.items() if not (row.may_stay_unedited or row.aligns_terms)}
+        to step. Without requests whose output may be the machine translation after all, or is changed when it is
+        complete: by terms, or in its case."""
+        certain = {key for key, row in self.rows.items() if not (row.may_stay_unedited or row.aligns_terms or row.case)}
         return self.table.prefixes(certain.intersection(keys))
 
     def cancel(self, keys: Iterable[Hashable]) -> None:
@@ -242,6 +243,8 @@ class SequenceGenerator(ForcedDecoder):
                     explanation = explain_terms(explanation, [term for term, _ in terms], [span for _, span in terms])
             score, log_probability = hypothesis.score, hypothesis.log_probability
             candidates.append(Candidate(decoded.text, score, log_probability, hypothesis.ids, terms, explanation))
+        if row.case:
+            candidates = [recased_candidate(one, row.case, self.bundle.tokenizers["target"]) for one in candidates]
         candidates = different_words(candidates, row.prefix)[: row.request.options.n_best]
         if candidates and self._keeps_unedited(row, candidates[0]):
             unedited = self._unedited(row)
@@ -421,6 +424,16 @@ def word_kinds(tokenizer: Tokenizer, vocabulary: int) -> torch.Tensor:
         elif number >= len(tokenizer.config.reserved) and any(c.isalnum() and not is_unspaced(c) for c in piece):
             kind_V[number] = WORD
     return kind_V
+
+
+def recased_candidate(candidate: Candidate, case: Case, tokenizer: Tokenizer) -> Candidate:
+    """An output in a case, with its explanation; terms stay as they are."""
+    text = recased(candidate.text, case, tokenizer.casing, [span for _, span in candidate.terms])
+    explanation = candidate.explanation
+    if explanation:
+        target = to_spans(text, [(word.start, word.end) for word in explanation.target])
+        explanation = explanation.model_copy(update={"target": target})
+    return replace(candidate, text=text, explanation=explanation)
 
 
 def different_words(candidates: list[Candidate], prefix: EncodedPrefix | None) -> list[Candidate]:

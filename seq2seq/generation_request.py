@@ -11,6 +11,7 @@ from seq2seq.source_names import CONTEXT, MT
 from seq2seq.target_prefix import EncodedPrefix
 from seq2seq.terms import Term, only_terms
 from seq2seq.text import Encoded
+from seq2seq.text.casing import Case
 from seq2seq.text.config import Span
 
 
@@ -58,7 +59,8 @@ class EncodedRequest:
     positions: positions of all sources together.
     max_length: maximum number of output tokens.
     prefix: its target prefix. terms: those that the prefix does not have; constraints: their tokens. aligns_terms: some
-    are numbers, or words that the model cannot read, and alignment places all of them in an output.
+    are numbers, or words that the model cannot read, and alignment places all of them in an output. case: of its first
+    text, which the model reads in other letters, and which its outputs get back.
 
     A request whose text is its own translation (`Request.is_copied`) has no sources.
     """
@@ -72,6 +74,7 @@ class EncodedRequest:
     terms: tuple[Term, ...] = ()
     prefix: EncodedPrefix | None = None
     aligns_terms: bool = False
+    case: Case | None = None
 
     @property
     def may_stay_unedited(self) -> bool:

@@ -12,11 +12,14 @@ from seq2seq.generation_request import EncodedRequest, Request
 from seq2seq.images.decode import check_image_shape
 from seq2seq.model.ensemble import Predictor
 from seq2seq.search.constraints import Constraint
+from seq2seq.source_names import MT
 from seq2seq.target_prefix import TARGET_PREFIX, encode_prefix
 from seq2seq.terms import check_terms
 from seq2seq.terms.placement import encode_with, has_words, is_word, is_wordlike, number_stand_in
 from seq2seq.terms.term import TERMS, Term
 from seq2seq.text import UNKNOWN, Encoded, Tokenizer
+from seq2seq.text.casing import Case
+from seq2seq.text.normalization import MappedText
 from seq2seq.text.segmentation import is_unspaced
 
 
@@ -66,7 +69,7 @@ class RequestEncoder:
         else:
             terms = tuple(term for term in terms if not self.translates(term))
         sources = {
-            name: self._encode_text(name, request, terms if aligned and name == card.model.first_text else ())
+            name: self._encode_text(name, request, terms if name == card.model.first_text else (), aligned)
             for name in card.model.texts
             if name in request.texts
         }
@@ -80,8 +83,9 @@ class RequestEncoder:
         constraints: tuple[Constraint, ...] = ()
         if terms:
             constraints = term_constraints(terms, sources[card.model.first_text], target)
+        case = self._restored(request)[1] if request.target_prefix is None else None
         lengths = max(positions), sum(positions), limit
-        row = EncodedRequest(request, sources, *lengths, constraints, terms, prefix, aligned)
+        row = EncodedRequest(request, sources, *lengths, constraints, terms, prefix, aligned, case)
         if request.options.max_length is None:
             limit += len(row.required_ids)
         limit = min(limit, card.limits.target_length)
@@ -105,24 +109,36 @@ class RequestEncoder:
         both = self.bundle.tokenizers[self.bundle.card.model.first_text], self.bundle.tokenizers["target"]
         return term.plain_number and all(is_word(tokenizer, term.target) for tokenizer in both)
 
+    def _restored(self, request: Request) -> tuple[MappedText, Case | None]:
+        """The first text in the case of the training text, and its own; the text itself and None for one that is
+        tokenised, or a part of an output that is given."""
+        name = self.bundle.card.model.first_text
+        text, casing = request.texts.get(name, ""), self.bundle.tokenizers[name].casing
+        if casing is None or request.tokenised or MT in request.texts:
+            return MappedText(text), None
+        return casing.restored(text, [(term.start, term.end) for term in request.terms])
+
     @cached_property
     def _stand_in(self) -> str | None:
         name = self.bundle.card.model.first_text
         return number_stand_in(self.bundle.tokenizers[name], self.bundle.card.languages.get(name))
 
-    def _encode_text(self, name: str, request: Request, aligned: Sequence[Term]) -> Encoded:
-        """Convert one text to ids, with a number that the model knows for those of the terms that it cannot read and
-        that are not words. Raises RequestError if it is empty or too long."""
+    def _encode_text(self, name: str, request: Request, terms: Sequence[Term], aligned: bool) -> Encoded:
+        """Convert one text to ids, the first one in the case of the training text. If its terms are aligned, a number
+        that the model knows stands for those that it cannot read and that are not words. Raises RequestError if it is
+        empty or too long."""
         tokenizer, raw, text = self.bundle.tokenizers[name], name not in request.tokenised, request.texts[name]
-        strange = [
-            term
-            for term in aligned
-            if not (is_wordlike(own := text[term.start : term.end]) or has_words(tokenizer, own))
-        ]
+        restored = MappedText(text)
+        if name == self.bundle.card.model.first_text:
+            restored, _ = self._restored(request)
+        text = restored.text
+        written = [(term, text[term.start : term.end]) for term in terms if aligned]
+        strange = [term for term, own in written if not (is_wordlike(own) or has_words(tokenizer, own))]
         if strange and self._stand_in:
             encoded = encode_with(self._stand_in, tokenizer, text, strange)
         else:
             encoded = tokenizer.encode(to_model_text(tokenizer, text, raw), raw)
+        encoded = Encoded(encoded.ids, [restored.span(*span) for span in encoded.offsets])
         limit = self.bundle.card.limits.source_length
         if not encoded.ids:
             raise RequestError(name, "the text is empty")

@@ -14,15 +14,16 @@ Text is normalised to NFC internally; offsets always count characters (code poin
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from seq2seq.errors import BundleError
+from seq2seq.text.casing import Casing, CasingCounter
 from seq2seq.text.config import BYTES, Span, TextConfig
 from seq2seq.text.detokenizer import (
     Decoded,
@@ -54,9 +55,17 @@ class Encoded:
 class Tokenizer:
     """Encodes and decodes the text of one field with its vocabulary. Immutable and thread-safe."""
 
-    def __init__(self, config: TextConfig, vocabulary: Sequence[str], merges: Sequence[tuple[str, str]] = ()) -> None:
-        """`vocabulary`: pieces by id, beginning with the special ones; `merges`: BPE merges in order of priority."""
+    def __init__(
+        self,
+        config: TextConfig,
+        vocabulary: Sequence[str],
+        merges: Sequence[tuple[str, str]] = (),
+        casing: Casing | None = None,
+    ) -> None:
+        """`vocabulary`: pieces by id, beginning with the special ones; `merges`: BPE merges in order of priority;
+        `casing`: the forms of words in the training text, if they are known."""
         self.config = config
+        self.casing = casing
         reserved = len(config.reserved)
         if len(vocabulary) != reserved + len(set(vocabulary[reserved:])):
             raise ValueError("a piece stands twice in the vocabulary")
@@ -69,8 +78,9 @@ class Tokenizer:
     def train(cls, lines: Iterable[str], config: TextConfig) -> "Tokenizer":
         """Learn a vocabulary from lines of text, read once as a stream. Deterministic."""
         learn = learn_bpe if config.units == "bpe" else learn_words
-        vocabulary, merges = learn((normalize(line, config).text for line in lines), config)
-        return cls(config, vocabulary, merges)
+        counter = CasingCounter()
+        vocabulary, merges = learn(counter.watch(normalize(line, config).text for line in lines), config)
+        return cls(config, vocabulary, merges, counter.casing())
 
     @property
     def size(self) -> int:
@@ -154,7 +164,7 @@ class Tokenizer:
     def for_language(self, language: str | None) -> "Tokenizer":
         """A tokenizer with the same vocabulary for another language: the second side of a joint vocabulary."""
         config = self.config.model_copy(update={"language": language})
-        return Tokenizer(config, self._vocabulary, self._merges)
+        return Tokenizer(config, self._vocabulary, self._merges, self.casing)
 
     def to_json(self) -> str:
         """The content of the tokenizer's file, as JSON; identical for equal tokenizers."""
@@ -163,6 +173,7 @@ class Tokenizer:
             "config": self.config.model_dump(),
             "vocabulary": self._vocabulary,
             "merges": self._merges,
+            "casing": None if self.casing is None else asdict(self.casing),
         }
         return json.dumps(content, ensure_ascii=True, separators=(",", ":"))
 
@@ -180,7 +191,8 @@ class Tokenizer:
                 read["vocabulary"]
             ):
                 raise ValueError("a pair makes no piece")
-            return cls(config, read["vocabulary"], merges)
+            casing = read.get("casing")
+            return cls(config, read["vocabulary"], merges, casing and TypeAdapter(Casing).validate_python(casing))
         except (ValueError, KeyError, TypeError, ValidationError) as error:
             raise BundleError(where, f"is not a tokenizer ({type(error).__name__})", "make or copy it again") from None
 

@@ -248,3 +248,19 @@ def test_positions_are_counted_as_in_memory(seeing: SequenceGenerator) -> None:
     assert read == sum(int(memory.lengths_B(source).sum()) for source in memory.capacity)
     generation.cancel([0, 1])
     assert generation.positions == (4, 16)
+
+
+def test_a_text_in_capitals_is_read_as_training_text_and_answered_in_capitals(tmp_path: Path) -> None:
+    sentences = ["Der Hund sieht den Mann.", "Ein Mann sieht den Hund."] * 3
+    tokenizer = Tokenizer.train(sentences, TextConfig(units="words", vocabulary=30))
+    bundle = untrained(tmp_path / "bundle", dict.fromkeys(("source", "target"), tokenizer), 5)
+    generator = SequenceGenerator(bundle)
+    texts = [sentences[0], sentences[0].upper(), sentences[0].lower()]
+    plain, capitals, small = answers(generator, [Request({"source": t}, OPTIONS, explain=True) for t in texts])
+    assert capitals.candidates[0].text == plain.candidates[0].text.upper()
+    assert small.candidates[0].ids == plain.candidates[0].ids
+    for answer, text in ((capitals, texts[1]), (small, texts[2])):
+        assert answer.explanation is not None
+        output = answer.candidates[0].text
+        assert all(text[word.start : word.end] == word.text for word in answer.explanation.source)
+        assert all(output[word.start : word.end] == word.text for word in answer.explanation.target)
