@@ -120,10 +120,10 @@ class ServedModels:
         return self._named("summarization", reference)[0]
 
     def languages(self) -> dict[str, list[str]]:
-        """Every translated language with its target languages, those through a pivot language included."""
+        """Every translated language with its target languages: those through a pivot language, and itself."""
         pairs = self._language_pairs("translation", None) if self.for_task("translation") else []
         codes = sorted({code for pair in pairs for code in pair})
-        return {code: sorted({target for source, target in pairs if source == code}) for code in codes}
+        return {code: sorted({code, *(target for source, target in pairs if source == code)}) for code in codes}
 
     def all_languages(self) -> set[str]:
         """The languages of all models except those for headlines."""
@@ -136,6 +136,19 @@ class ServedModels:
         if target_code is None:
             raise self._no_such_pair(task, "auto", target, reference)
         return {s for s, t in pairs if t == target_code}
+
+    def same_language(self, source: str, target: str) -> bool:
+        """Whether two tags mean one served language, which no model translates into itself."""
+        served = self.all_languages()
+        code = closest_language(source, served)
+        if code is None or code != closest_language(target, served):
+            return False
+        return not any(model.language_pair == (code, code) for model in self.for_task("translation"))
+
+    def path_into(self, target: str) -> ModelPath[ServedModel]:
+        """A model of the target language, or any if there is none."""
+        models = self._named("translation", None)
+        return ModelPath(next((m for m in models if closest_language(target, [m.language_pair[1]])), models[0]))
 
     def translation_path(self, source: str, target: str, reference: str | None) -> ModelPath[ServedModel]:
         """The model that translates a pair of languages or, if there is none and none is named, two through a pivot

@@ -48,6 +48,11 @@ class Settings(BaseSettings):
         ge=2**20,
         description="size limit of the cache in bytes; the least recently used bundles are removed",
     )
+    refuse_other_languages: bool = Field(
+        False,
+        description="with source `auto`, refuse a text that is likeliest in a language that is not translated into the "
+        "target, instead of reading it as the likeliest that is",
+    )
     poll_seconds: float = Field(10, gt=0, description="seconds between two checks of the aliases")
     device: str = Field(
         "cpu", description="devices to search on: `cpu`, or several separated by commas, with a process for each"

@@ -261,7 +261,7 @@ class BatchScheduler:
 
     def _example(self, explain: bool) -> EncodedRequest:
         card = self.bundle.card
-        texts = dict.fromkeys(card.model.texts, "1")
+        texts = dict.fromkeys(card.model.texts, "a")  # a text without letters would not be searched
         images = {name: blank_image(grid) for name, grid in card.model.images.items()}
         return self.generation.encode(Request(texts, card.search, explain=explain, images=images))
 

@@ -70,18 +70,23 @@ async def read_texts(
 
 
 def model_inputs(
-    request: TextsRequest, paths: Sequence[ModelPath[ServedModel]], texts: Sequence[SourceText]
+    request: TextsRequest,
+    paths: Sequence[ModelPath[ServedModel]],
+    texts: Sequence[SourceText],
+    kept: Sequence[bool] | None = None,
 ) -> list[ModelInput]:
-    """One `ModelInput` for each text of a request and its models. Raises Problem for a context that is not read."""
+    """One `ModelInput` for each text of a request and its models. `kept`: whether it is in the target language already.
+    Raises Problem for a context that is not read."""
     inputs = []
-    for path, source, field_name in zip(paths, texts, field_names(request), strict=True):
+    for i, (path, source, field_name) in enumerate(zip(paths, texts, field_names(request), strict=True)):
+        as_sent = request.input_texts[i] if kept and kept[i] else None
         model = path.first
         own, fields = {model.source: source.text}, {model.source: field_name}
         if request.context_text:
             if CONTEXT not in model.bundle.card.model.texts:
                 raise Problem.in_field(CONTEXT, f"is not read by {model}, which was trained without: leave it out")
             own[CONTEXT], fields[CONTEXT] = request.context_text, CONTEXT
-        inputs.append(ModelInput(model, own, fields, document=source.document, second=path.second))
+        inputs.append(ModelInput(model, own, fields, document=source.document, second=path.second, kept=as_sent))
     return inputs
 
 
@@ -122,6 +127,8 @@ class PipelineResult:
 def output_texts(item: ModelInput, answer: GenerationResult | None, write: Callable[[str], str]) -> list[str]:
     """The outputs for an input, best first, as they are written in the response; of a blank one its text. Those of a
     document are written already."""
+    if item.kept is not None:
+        return [item.kept]
     if item.document is not None:
         return [candidate.text for candidate in answer.candidates] if answer else [item.document.render([])]
     texts = [candidate.text for candidate in answer.candidates] if answer else [next(iter(item.texts.values()))]
@@ -214,7 +221,7 @@ async def find_term_options(
     options = request.term_options
     if options is None or request.kept_glossary is None:
         return options
-    pairs = {item.language_pair for item in generation.inputs}
+    pairs = {item.language_pair for item in generation.inputs if item.kept is None}
     return options.with_fallback(await kept_entries(service, caller, request.kept_glossary, pairs))
 
 
@@ -240,6 +247,11 @@ async def search_and_respond(
     )
     reserve_second_searches(service, reservation, request, texts)
     warnings = [
+        ResponseWarning.same_language(next(iter(item.fields.values())), item.language_pair[1])
+        for item in inputs
+        if item.kept is not None
+    ]
+    warnings += [
         ResponseWarning.long_sentences(next(iter(item.fields.values())), text.divided)
         for item, text in zip(searched, texts, strict=True)
         if text.divided

@@ -93,11 +93,18 @@ Explanations = Annotated[list[Explanation] | None, Field(description="with `expl
 class ResponseWarning(ApiResponse):
     """Something about a text that its answer does not show."""
 
-    code: Literal["long_sentence"] = Field(
-        description="`long_sentence`: sentences longer than the model reads were translated in parts"
+    code: Literal["long_sentence", "same_language"] = Field(
+        description="`long_sentence`: sentences longer than the model reads were translated in parts; `same_language`: "
+        "the text is in the target language already, and is returned as it is"
     )
     field: str = Field(description="the text", examples=["q[3]"])
     message: str
+
+    @classmethod
+    def same_language(cls, field: str, language: str) -> "ResponseWarning":
+        """A text is in the target language already."""
+        message = f"the text is in {languages.language_name(language)} already, and is returned as it is"
+        return cls(code="same_language", field=field, message=message)
 
     @classmethod
     def long_sentences(cls, field: str, count: int) -> "ResponseWarning":
@@ -117,8 +124,8 @@ class TranslateResponse(ApiResponse):
     alternatives: Alternatives = None
     scores: Scores = None
     detectedLanguage: Detection | list[Detection] | None = Field(None, description="for source `auto`")  # noqa: N815
-    model: ModelIdentity | list[ModelIdentity] = Field(
-        description="a list only if the texts were translated by several models"
+    model: ModelIdentity | list[ModelIdentity] | None = Field(
+        None, description="a list only if texts would be translated by several models; absent if none was translated"
     )
     explanations: Explanations = None
     warnings: list[ResponseWarning] | None = Field(None, description="where there is something to say about a text")

@@ -28,7 +28,7 @@ class ModelInput:
     """One input of a model: the model, its texts and images by source name, and the request field of each source.
 
     `document`: the document that the text is of, if it has markup. `second`: the model that translates the outputs of
-    the first, if there is a pivot language.
+    the first, if there is a pivot language. `kept`: the text as it was sent, if it is in the target language already.
     """
 
     model: ServedModel
@@ -37,6 +37,7 @@ class ModelInput:
     images: Mapping[str, np.ndarray] = field(default_factory=dict)
     document: Document | None = None
     second: ServedModel | None = None
+    kept: str | None = None
 
     @property
     def language_pair(self) -> tuple[str, str]:
@@ -45,8 +46,9 @@ class ModelInput:
 
     @property
     def blank(self) -> bool:
-        """Whether there is nothing to search: the answer to a blank text is the text itself."""
-        return not self.images and not any(text.strip() for name, text in self.texts.items() if name != CONTEXT)
+        """Whether there is nothing to search: the answer to a blank or kept text is the text itself."""
+        texts = (text for name, text in self.texts.items() if name != CONTEXT)
+        return self.kept is not None or not (self.images or any(map(str.strip, texts)))
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,11 @@ from service.http.pipeline import Generation, PipelineResult, generating_route, 
 from service.http.requests import MultimodalRequest, TranslateRequest
 from service.http.responses import Detection, ModelIdentity, TranslateResponse
 from service.inference import segmentation
+from service.language_tags import closest_language, language_name
 from service.problems import Problem
 from service.settings import Settings
+
+CERTAIN_ENOUGH = 0.1  # probability of a language among all; that of "The dog sleeps." is 0.23, of "Hund" 0.03
 
 
 def router(settings: Settings) -> APIRouter:
@@ -31,13 +34,19 @@ async def translate(service: Service, reservation: Reservation, request: Transla
         segmentation.check_lines([source.text for source in texts], service.settings.sentences)
     if request.explain and any(source.document for source in texts):
         raise Problem.in_field("explain", "is for texts without tags: send the text of one sentence as `text`")
-    detected = None
+    detected, sources = None, [request.source] * len(texts)
     if request.source == "auto":
         detected = await detect_languages(
             service, reservation, "translation", request, [source.text for source in texts]
         )
-    sources = [guess.language for guess in detected] if detected else [request.source] * len(texts)
-    paths = [service.models.translation_path(source, request.target, request.model) for source in sources]
+        sources = [guess.language for guess in detected]
+    kept = [service.models.same_language(source, request.target) for source in sources]
+    paths = [
+        service.models.path_into(request.target)
+        if keep
+        else service.models.translation_path(source, request.target, request.model)
+        for source, keep in zip(sources, kept, strict=True)
+    ]
 
     def respond(result: PipelineResult) -> TranslateResponse:
         identities = [ModelIdentity.of_path(path) for path in paths]
@@ -46,12 +55,12 @@ async def translate(service: Service, reservation: Reservation, request: Transla
             alternatives=result.alternatives and unwrap(result.alternatives, request.many),
             scores=result.scores and unwrap(result.scores, request.many),
             detectedLanguage=detected and unwrap(detected, request.many),
-            model=identities[0] if len(set(paths)) == 1 else identities,
+            model=None if all(kept) else identities[0] if len(set(paths)) == 1 else identities,
             explanations=result.explanations,
             warnings=result.warnings,
         )
 
-    return Generation(model_inputs(request, paths, texts), respond)
+    return Generation(model_inputs(request, paths, texts, kept), respond)
 
 
 async def detect_languages(
@@ -61,18 +70,29 @@ async def detect_languages(
     request: TranslateRequest | MultimodalRequest,
     texts: list[str],
 ) -> list[Detection]:
-    """The language of every text: the most probable of those that can be translated into the target. Raises
-    Problem."""
+    """The language of every text: the most probable of those that can be translated into the target, or the target
+    itself. Raises Problem."""
     possible = service.models.source_languages(task, request.target, request.model)
     preparation = service.engine.preparation
-    return await preparation.map(reservation.caller, partial(detect_language, service, possible), texts, len)
+    target = request.target if task == "translation" else None  # with a picture, a text is not returned as it is
+    return await preparation.map(reservation.caller, partial(detect_language, service, possible, target), texts, len)
 
 
-def detect_language(service: Service, possible: set[str], text: str) -> Detection:
-    """The most probable language of a text among the possible ones.
+def detect_language(service: Service, possible: set[str], target: str | None, text: str) -> Detection:
+    """The most probable language of a text among the possible ones, or the target where the text is in that already;
+    without a target not.
 
     The confidence is the detector's own: low if the text seems to be in a language that is not served, or that cannot
-    be translated into the target.
+    be translated into the target. Raises Problem for such a language where the settings refuse it.
     """
-    best = next(guess for guess in service.detector.guesses(text) if guess.language in possible)
+    guesses = service.detector.guesses(text)
+    best = next(guess for guess in guesses if guess.language in possible)
+    code = target and closest_language(target, service.detector.languages)
+    same = next((guess for guess in guesses if guess.language == code), best)
+    if same.likeliest is None and same.probability >= CERTAIN_ENOUGH and same.probability > best.probability:
+        return Detection.of(same)
+    other = best.likeliest
+    if service.settings.refuse_other_languages and other and other.probability >= CERTAIN_ENOUGH:
+        name = language_name(other.language)
+        raise Problem.in_field("source", f"seems to be {name}, which is not translated into this target: name it")
     return Detection.of(best)

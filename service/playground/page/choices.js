@@ -24,7 +24,8 @@ export class Choices {
   serve(models, languages) {
     this.served = models;
     for (const { code, name } of languages) this.names.set(code, name);
-    this.translated = languages.flatMap(({ code, targets }) => targets.map((target) => ({ source: code, target })));
+    const pairs = languages.flatMap(({ code, targets }) => targets.map((target) => ({ source: code, target })));
+    this.translated = pairs.filter(({ source, target }) => source !== target);
   }
 
   get selects() {

@@ -76,7 +76,7 @@ def test_a_text_is_translated_by_two_models_and_the_answer_names_both(french):
 
 def test_languages_are_reachable_and_detected_through_the_pivot(french):
     targets = {language["code"]: language["targets"] for language in french.get("/languages").json()}
-    assert targets == {"de": ["en", "fr"], "en": ["fr"], "fr": []}
+    assert targets == {"de": ["de", "en", "fr"], "en": ["en", "fr"], "fr": ["fr"]}
     answer = translate(french, [TEXT, "A woman is sleeping."], source="auto")
     assert answer["translatedText"] == [FRENCH, "Une femme dort."]
     assert [one["language"] for one in answer["detectedLanguage"]] == ["de", "en"]
@@ -172,7 +172,7 @@ def test_a_pair_that_no_path_connects_is_refused_with_what_there_is(french):
 
 def test_without_the_setting_there_is_no_pivot(pivoting):
     with TestClient(create_app(pivoting.model_copy(update={"pivot": False}))) as client:
-        assert client.get("/languages").json()[0]["targets"] == ["en"]
+        assert client.get("/languages").json()[0]["targets"] == ["de", "en"]
         assert client.post("/translate", json=ASK | {"q": TEXT}).status_code == 400
 
 

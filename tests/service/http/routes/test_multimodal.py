@@ -220,7 +220,7 @@ REQUESTS = {
     "neither text nor picture": ({"q": None}, ["q", "image"], "one of them may be absent, not both"),
     "a blank text": ({"q": "  "}, ["q"], "must not be blank"),
     "a list": ({"q": ["The ball."]}, ["q"], "string"),
-    "too long": ({"q": ". " * 200}, ["q"], "cannot be translated: the text has 400 tokens"),
+    "too long": ({"q": "a " * 200}, ["q"], "cannot be translated: the text has 400 tokens"),
     "no language": ({"source": None}, ["source"], "string"),
     "another language": ({"target": "fr"}, ["target"], "must be de for en"),
     "a model without pictures": ({"model": "en-de"}, ["model"], "must be one for multimodal, pictures@"),

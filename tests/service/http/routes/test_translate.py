@@ -88,16 +88,26 @@ def test_source_auto_detects_among_translatable_languages(client):
     assert answer["detectedLanguage"]["language"] == "de"
     assert answer["detectedLanguage"]["confidence"] > 50  # among all languages that the detector knows
     assert answer["translatedText"] == "A dog is running in the park."
-    # English cannot be translated into English: the only model into it is used, with low confidence.
-    answer = translate(client, q="Where is the old man with the hat?", source="auto").json()
-    assert answer["detectedLanguage"]["language"] == "de"
-    assert answer["detectedLanguage"]["confidence"] < 10
+
+
+def test_a_text_in_the_target_language_is_returned_as_it_is(client):
+    english, german = " Where is the old man with the hat? ", "Ein Hund läuft im Park."
+    answer = translate(client, q=[english, german], source="auto").json()
+    assert answer["translatedText"] == [english, "A dog is running in the park."]
+    assert [each["language"] for each in answer["detectedLanguage"]] == ["en", "de"]
+    assert [(each["code"], each["field"]) for each in answer["warnings"]] == [("same_language", "q[0]")]
+    markup = "<p>Where is the <b>old</b> man &amp; the hat?</p>"
+    for source, text, fields in (("en", english, {}), ("en-GB", english, {}), ("auto", markup, {"format": "html"})):
+        answer = translate(client, q=text, source=source, **fields).json()
+        assert answer["translatedText"] == text and "model" not in answer
+        assert answer["warnings"][0]["code"] == "same_language"
+    assert translate(client, q="Hund", source="auto").json()["detectedLanguage"]["language"] == "de"
 
 
 def test_languages_models_and_settings_are_described(client):
     assert client.get("/languages").json() == [
-        {"code": "de", "name": "German", "targets": ["en"]},
-        {"code": "en", "name": "English", "targets": ["de"]},
+        {"code": "de", "name": "German", "targets": ["de", "en"]},
+        {"code": "en", "name": "English", "targets": ["de", "en"]},
     ]
     first, second, third, fourth, fifth = client.get("/models").json()
     assert (first["name"], first["task"], first["languages"]) == (
