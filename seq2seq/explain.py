@@ -287,7 +287,7 @@ def to_text_with_words(tokenizer: Tokenizer, text: str, encoded: Encoded, raw: b
     return TextWithWords(to_spans(text, words), find_model_words(tokenizer, text, raw), encoded)
 
 
-def find_model_words(tokenizer: Tokenizer, text: str, raw: bool) -> Sequence[tuple[int, int]]:
+def find_model_words(tokenizer: Tokenizer, text: str, raw: bool) -> list[tuple[int, int]]:
     """The spans of the same words in the text that the model reads (`to_model_text`)."""
     return (
         tokenizer.detokenize(text).offsets if needs_detokenizing(tokenizer, raw) else find_words(tokenizer, text, raw)

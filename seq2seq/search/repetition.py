@@ -107,7 +107,7 @@ class RepetitionState:
         the output position of this step, False everywhere in a finished row."""
 
         def chosen(value: Tensor) -> Tensor:
-            return value.flatten(0, 1).index_select(0, flat_M).unflatten(0, column_NK.shape)
+            return value.flatten(0, 1).index_select(0, flat_M).view(*column_NK.shape, *value.shape[2:])
 
         kind_NK = self.kind_NC.gather(1, column_NK).long()
         before_NK = torch.where(kind_NK == JOINED, chosen(self.hash_NK), 0)
