@@ -12,11 +12,10 @@ import json
 import os
 import resource
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from documents.document import DocumentFile, Segment
+from documents.document import DocumentFile
 from documents.files import parse_file
 from documents.inline import AlignedText
 from seq2seq.errors import DataError
@@ -84,12 +83,7 @@ def segments_as_json(file: DocumentFile, most_characters: int) -> list[Any]:
     if characters > most_characters:
         problem = f"has {characters:,} characters of text, and at most {most_characters:,} are translated"
         raise DataError("", problem, "divide it")
-    return [[segment.text, edges(segment)] for segment in segments]
-
-
-def edges(segment: Segment) -> Iterable[int]:
-    """The offsets in a segment's text at which tags open, close or stand."""
-    return sorted({edge for tag in segment.tags for edge in (tag.start, tag.end)})
+    return [[segment.text, segment.edges] for segment in segments]
 
 
 if __name__ == "__main__":
