@@ -7,11 +7,11 @@ from seq2seq.formatted_output import format_result
 from seq2seq.generation_request import GenerationResult, Request
 from seq2seq.search import SearchOptions
 from seq2seq.target_prefix import TARGET_PREFIX
+from seq2seq.terms import join_divided, terms_within
 from seq2seq.text.formatting import Edges, edges_of_parts
 from seq2seq.text.long_sentences import divide, grouped
 from seq2seq.text.sentences import SplitMode, sentence_separators, split_text
 from service.inference.merging import combined_candidates, joined_candidate, merge_explanations
-from service.inference.terms import join_divided, terms_within
 from service.models import ServedModel
 from service.problems import Problem
 
