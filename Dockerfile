@@ -8,8 +8,8 @@
 #   docker build --target train --build-arg TORCH_INDEX= --tag interlinear-train:0.1.0 .       with CUDA
 #
 # TORCH_INDEX is the package index of torch's wheel: by default that of CPU builds; empty means pip's default index,
-# whose Linux wheel includes CUDA. BASE may have a digest: python:VERSION@sha256:...
-ARG BASE=python:3.11.13-slim-bookworm
+# whose Linux wheel includes CUDA. `make digests` pins BASE by content.
+ARG BASE=python:3.11.15-slim-bookworm
 
 # ---- torch, in a separate environment: the largest layer, which changes least
 FROM ${BASE} AS torch

@@ -16,7 +16,7 @@ INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check --constr
 QUICK := -m pytest --numprocesses 3 --dist worksteal
 SLOW := -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: help demo test check coverage test-ci test-all cluster-test stack-up stack-test stack-down clean
+.PHONY: help demo test check coverage test-ci test-all cluster-test stack-up stack-test stack-down digests clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 20
@@ -58,6 +58,9 @@ stack-test: .venv/.dev  ## submit trainings, promote and translate through the r
 
 stack-down: .venv/.dev  ## stop the stack, and remove its data
 	@$(BIN)/python -m tests.stack down
+
+digests:  ## pin the images of other projects by content, with Docker and a network
+	@sh docker/digests.sh docker-compose.yml Dockerfile deploy/kubernetes/*.yaml
 
 clean:  ## remove files made by these commands; data, runs and the registry stay
 	rm -rf .venv demo build dist .mypy_cache .ruff_cache .hypothesis

@@ -23,11 +23,16 @@ class Segment:
     tags: tuple[InlineTag, ...] = ()
     attribute: str | None = None
 
+    @cached_property
+    def edges(self) -> list[int]:
+        """The offsets in the text at which tags open, close or stand, in order."""
+        return sorted({edge for tag in self.tags for edge in (tag.start, tag.end)})
+
     def has_edge_inside(self, start: int, end: int) -> bool:
         """Whether a tag opens, closes or stands among the words in the characters [start, end) of the text, so that
         its place in their translation depends on the alignment of words. Before the first and after the last of them
         it does not."""
-        return is_edge_inside(self.text, [edge for tag in self.tags for edge in (tag.start, tag.end)], start, end)
+        return is_edge_inside(self.text, self.edges, start, end)
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Inline tags over the text of a segment, and a translation with the words that are linked."""
 
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 Template = tuple[str | int, ...]  # markup as it is written, and indices of the segments whose translations stand in it
@@ -69,9 +70,9 @@ def join_aligned(parts: Sequence[AlignedText], separators: Sequence[str], offset
     return AlignedText("".join([*written, separators[-1]]), source_words, target_words, links)
 
 
-def is_edge_inside(text: str, edges: Iterable[int], start: int, end: int) -> bool:
+def is_edge_inside(text: str, edges: Sequence[int], start: int, end: int) -> bool:
     """Whether an edge of a tag lies among the words in the characters [start, end): behind the begin of the first, and
-    before the end of the last."""
+    before the end of the last. `edges` are in order."""
     part = text[start:end]
     first, last = start + len(part) - len(part.lstrip()), start + len(part.rstrip())
-    return any(first < edge < last for edge in edges)
+    return bisect_right(edges, first) < bisect_left(edges, last)

@@ -1,6 +1,7 @@
 """Inline tags of a segment in its translation: where they stand, and the white space around them."""
 
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -73,11 +74,11 @@ def split_copied_words(
     same word in the translation."""
     edges = sorted({edge for tag in tags for edge in (tag.start, tag.end)})
     cuts = [edges[bisect_right(edges, start) : bisect_left(edges, end)] for start, end in source]
+    of_source, of_target = Counter(i for i, _ in links), Counter(j for _, j in links)
     copies = {
         i: j
         for i, j in links
-        if cuts[i] and text[slice(*source[i])] == translation[slice(*target[j])]
-        if sum(i == other or j == another for other, another in links) == 1
+        if cuts[i] and of_source[i] == of_target[j] == 1 and text[slice(*source[i])] == translation[slice(*target[j])]
     }
     if not copies:
         return list(source), list(target), list(links)

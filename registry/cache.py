@@ -114,17 +114,18 @@ class ModelCache:
         target = self.folder / hashlib.sha256(f"{store.uri} {stored.location}".encode()).hexdigest()[:32]
         if lease := self._lease_if_intact(target):
             return lease
+        bundle = require_bundle(stored.folder, str(stored)) if stored.folder else None  # nothing else is copied
         target.parent.mkdir(parents=True, exist_ok=True)
         if self.limit is not None:
-            self._evict_until_fits(stored, store, self.limit)
+            self._evict_until_fits(stored, store, bundle, self.limit)
         with tempfile.TemporaryDirectory(dir=target.parent, prefix=DOWNLOAD) as temporary:
             # for the length of the block; a download left by a killed process has no lease
             downloading = Lease(Path(temporary))
-            if stored.folder:
-                downloaded = Path(shutil.copytree(stored.folder, Path(temporary, "copy"), copy_function=_link_or_copy))
+            if bundle:
+                downloaded = _copy_bundle(bundle, Path(temporary, "copy"))
             else:
                 downloaded = store.download(stored, Path(temporary))
-            if (bundle := find_bundle(downloaded)) and not _is_intact(bundle):
+            if (found := find_bundle(downloaded)) and not _is_intact(found):
                 raise RegistryError(
                     str(stored),
                     "the bundle is damaged: its files are not those of its card",
@@ -162,13 +163,14 @@ class ModelCache:
                     folders.append((path.stat().st_mtime, path))
         return [path for _, path in sorted(folders)]
 
-    def _evict_until_fits(self, stored: StoredModel, store: MlflowStore, limit: int) -> None:
-        """Evict the least recently used models until the model fits. Raises RegistryError where it cannot fit."""
+    def _evict_until_fits(self, stored: StoredModel, store: MlflowStore, bundle: Path | None, limit: int) -> None:
+        """Evict the least recently used models until the model fits. `bundle`: where this machine sees it. Raises
+        RegistryError where it cannot fit."""
         for path in self._folders():
             if path.name.startswith((DOWNLOAD, REMOVED)) and time.time() - path.stat().st_mtime > STALE_SECONDS:
                 remove_unused(path)
         sizes = {path: folder_size(path) for path in self._folders()}
-        needed = self._bytes_needed(stored, store)
+        needed = self._bytes_to_copy(bundle) if bundle else store.size(stored)
         names = self._folder_names()
         for path, size in list(sizes.items()):
             if sum(sizes.values()) + needed <= limit:
@@ -184,12 +186,10 @@ class ModelCache:
                 "let the cache hold more (INTERLINEAR_SERVE_CACHE_BYTES), or serve fewer models",
             )
 
-    def _bytes_needed(self, stored: StoredModel, store: MlflowStore) -> int:
-        """Bytes that a model will take here: none for files that will be linked."""
-        if stored.folder is None:
-            return store.size(stored)
-        linked = stored.folder.stat().st_dev == self.folder.stat().st_dev
-        return 0 if linked else sum(path.stat().st_size for path in stored.folder.rglob("*") if path.is_file())
+    def _bytes_to_copy(self, bundle: Path) -> int:
+        """Bytes that a bundle of this machine will take here: none for files that will be linked."""
+        linked = bundle.stat().st_dev == self.folder.stat().st_dev
+        return 0 if linked else sum(path.stat().st_size for path in _files(bundle))
 
     def _folder_names(self) -> dict[str, str]:
         """Model name and version by folder name, from the recorded resolutions."""
@@ -228,11 +228,20 @@ class ModelCache:
         return self.folder / RESOLUTIONS / f"{hashlib.sha256(f'{where} {reference}'.encode()).hexdigest()[:32]}.json"
 
 
-def _link_or_copy(source: str, target: str) -> None:
-    try:
-        os.link(source, target)
-    except OSError:  # another file system, or one without links
-        shutil.copy2(source, target)
+def _files(bundle: Path) -> list[Path]:
+    """The files of a bundle's folder, without links: what they point to is no part of it."""
+    return [path for path in bundle.iterdir() if path.is_file() and not path.is_symlink()]
+
+
+def _copy_bundle(bundle: Path, target: Path) -> Path:
+    """Copy a bundle's files, as hard links where that is possible; nothing else that lies around it."""
+    target.mkdir()
+    for path in _files(bundle):
+        try:
+            os.link(path, target / path.name)
+        except OSError:  # another file system, or one without links
+            shutil.copy2(path, target / path.name, follow_symlinks=False)
+    return target
 
 
 def _is_intact(bundle: Path) -> bool:

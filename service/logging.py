@@ -5,6 +5,7 @@ Exceptions are logged by type and location, without their message, which may con
 
 import json
 import logging
+import re
 import sys
 from datetime import UTC, datetime
 from types import FrameType, TracebackType
@@ -13,6 +14,7 @@ from typing import Literal
 from registry.credentials import mask_credentials
 
 EXTRA_FIELDS = ("request_id", "method", "route", "status", "seconds", "key")  # fields taken from `extra`
+CONTROL = re.compile("[\0-\x1f\x7f-\x9f\u2028\u2029]")
 
 LogFormat = Literal["text", "json"]
 ExceptionInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
@@ -29,7 +31,7 @@ class TextFormatter(logging.Formatter):
         if record.exc_info:
             parts.append(self.formatException(record.exc_info))
         words = mask_credentials(" ".join(parts).replace("\n", " "))
-        return f"{_timestamp(record)} {record.levelname.lower()} {record.name}: {words}"
+        return f"{_timestamp(record)} {record.levelname.lower()} {record.name}: {escape_control(words)}"
 
 
 class JsonFormatter(TextFormatter):
@@ -45,7 +47,7 @@ class JsonFormatter(TextFormatter):
         }
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
-        return json.dumps(line, ensure_ascii=False)
+        return escape_control(json.dumps(line, ensure_ascii=False))
 
 
 def configure(style: LogFormat, access: bool) -> None:
@@ -59,6 +61,11 @@ def configure(style: LogFormat, access: bool) -> None:
         logging.getLogger(name).setLevel(logging.ERROR)  # its warnings are about clients, not about the service
     logging.getLogger("interlinear").setLevel(logging.INFO)
     logging.getLogger("interlinear.access").setLevel(logging.INFO if access else logging.WARNING)
+
+
+def escape_control(text: str) -> str:
+    """A text without characters that begin a line or command a terminal: they are written as JSON escapes."""
+    return CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def exception_location(error: BaseException) -> str:

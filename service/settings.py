@@ -130,6 +130,7 @@ class Settings(BaseSettings):
     )
     file_bytes: int = Field(10_000_000, ge=1, description="largest document")
     file_characters: int = Field(500_000, ge=1, description="most characters of a document's texts")
+    file_sentences: int = Field(100_000, ge=1, description="most sentences of a document's texts")
     file_jobs: int = Field(2, ge=1, le=64, description="documents translated at the same time")
     file_seconds: float = Field(3600, gt=0, description="time after which a translated document is deleted")
     file_work_seconds: float = Field(1800, gt=0, description="time limit of the translation of a document")

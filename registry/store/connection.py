@@ -22,6 +22,17 @@ _T = TypeVar("_T")
 # so that MLflow's page shows runs and curves at once
 EXPERIMENT_TAGS = {"mlflow.experimentKind": "custom_model_development"}
 
+# Packages of object stores' clients, whose errors MLflow passes on.
+_OBJECT_STORE_CLIENTS = ("botocore", "boto3", "s3transfer", "google", "azure")
+_UNANSWERED = (
+    "ConnectionError",
+    "HTTPClientError",
+    "ServiceRequestError",
+    "ServerError",
+)  # of them, and those of these
+
+_ERRORS = (MlflowException, SQLAlchemyError, requests.RequestException, OSError)
+
 # MLflow's error codes for an unknown user and for missing permissions.
 _UNKNOWN_USER = ("UNAUTHENTICATED", "CUSTOMER_UNAUTHORIZED", "PERMISSION_DENIED")
 _CREDENTIALS = "give MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, of one who may do this"
@@ -65,10 +76,13 @@ class MlflowConnection:
 
     @contextmanager
     def errors(self) -> Iterator[None]:
-        """Turns errors of MLflow into a RegistryError that names the store."""
+        """Turns errors of MLflow, and of the clients by which it reads files, into a RegistryError that names the
+        store."""
         try:
             yield
-        except (MlflowException, SQLAlchemyError, requests.RequestException, OSError) as error:
+        except Exception as error:
+            if not (isinstance(error, _ERRORS) or is_of_object_store(error)):
+                raise
             problem = mask_credentials(" ".join(str(error).split()) or type(error).__name__, self.uri)[:300]
             if isinstance(error, MlflowException) and error.error_code in _UNKNOWN_USER:
                 raise RegistryError(self.display_uri, f"it does not let us in ({problem})", _CREDENTIALS) from error
@@ -102,8 +116,15 @@ def if_missing() -> Iterator[None]:
             raise
 
 
+def is_of_object_store(error: Exception) -> bool:
+    """Whether an error is of a client of S3 or the like. None of them need be installed."""
+    return type(error).__module__.partition(".")[0] in _OBJECT_STORE_CLIENTS
+
+
 def is_temporary(error: Exception) -> bool:
     """Whether a retry may succeed: the store did not answer, or reported a server error."""
+    if is_of_object_store(error):
+        return any(kind.__name__ in _UNANSWERED for kind in type(error).__mro__)
     if isinstance(error, MlflowException):
         return int(error.get_http_status_code()) >= 500  # type: ignore[no-untyped-call]
     return isinstance(

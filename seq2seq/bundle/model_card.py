@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from seq2seq.config import ModelConfig
 from seq2seq.errors import UsageError
 from seq2seq.metrics.score import Score
-from seq2seq.search import SearchOptions
+from seq2seq.search import LONGEST, SearchOptions
 
 FORMAT = 1
 
@@ -17,8 +17,8 @@ Task = Literal["translation", "summarization", "multimodal", "post-edit"]
 class Limits(BaseModel):
     """Maximum lengths of the source and of the output, in tokens."""
 
-    source_length: int = Field(200, ge=1)
-    target_length: int = Field(400, ge=1)
+    source_length: int = Field(200, ge=1, le=LONGEST)
+    target_length: int = Field(400, ge=1, le=LONGEST)
 
 
 class ModelCard(BaseModel):

@@ -73,7 +73,10 @@ def decode_image(
     if header.animated:
         raise ImageError(where, f"is an animated {form}", "send one still picture", "animated")
     try:
-        return to_pixels(open_image(form, data), size)
+        image = open_image(form, data)
+        if image.size != (header.width, header.height):  # no pixel is decoded yet
+            raise ValueError(f"of {header.width:,} x {header.height:,} and {image.width:,} x {image.height:,} pixels")
+        return to_pixels(image, size)
     except Exception as error:  # decoders raise OSError, SyntaxError, RuntimeError, ZeroDivisionError, ...
         raise damaged_image(where, form, error) from None
 

@@ -10,6 +10,7 @@ from seq2seq.model.attention_weights import AttentionWeights
 from seq2seq.search.constraints import Constraint, token_count
 from seq2seq.search.prefix import TargetPrefix
 
+LONGEST = 10_000  # tokens of a source or an output; none is limited to more
 GNMT_OFFSET = 5  # Wu et al. 2016, equation 14: lp(Y) = ((5 + |Y|) / (5 + 1)) ** alpha
 
 
@@ -24,8 +25,8 @@ class SearchOptions(BaseModel):
         description="log-probabilities are summed, averaged over the words, or divided as GNMT with this alpha",
     )
     n_best: int = Field(1, ge=1, le=64, description="outputs wanted, at most the beam")
-    min_length: int = Field(0, ge=0, description="words at least, in the vocabulary's units")
-    max_length: int | None = Field(None, ge=1, description="words at most; by default 2 x source + 10")
+    min_length: int = Field(0, ge=0, le=LONGEST, description="words at least, in the vocabulary's units")
+    max_length: int | None = Field(None, ge=1, le=LONGEST, description="words at most; by default 2 x source + 10")
     shrinking: bool = Field(False, description="each finished hypothesis shrinks the beam by one, until none is left")
     coverage_penalty: float = Field(
         0.0, ge=0, description="GNMT's beta: a penalty on source words with little attention"

@@ -2,7 +2,7 @@
 
 from seq2seq.terms.finder import GlossaryEntry, TermFinder, TermOptions
 from seq2seq.terms.protected import protected_spans
-from seq2seq.terms.term import Term, check_terms, only_terms
+from seq2seq.terms.term import Term, check_terms, join_divided, only_terms, terms_within
 
 __all__ = [
     "GlossaryEntry",
@@ -10,6 +10,8 @@ __all__ = [
     "TermFinder",
     "TermOptions",
     "check_terms",
+    "join_divided",
     "only_terms",
     "protected_spans",
+    "terms_within",
 ]

@@ -26,32 +26,44 @@ ALGORITHMS = {
 
 
 class PhraseIndex(Generic[Value]):
-    """Phrases, as sequences of words, with a value for each; `form` is what words are compared by."""
+    """A trie of phrases, as sequences of words, with a value for each; `form` is what words are compared by."""
+
+    __slots__ = ("_next", "_value", "form")
 
     def __init__(self, form: Callable[[str], str]) -> None:
         self.form = form
-        self._values: dict[tuple[str, ...], Value] = {}
-        self._longest: dict[str, int] = {}  # words of the longest phrase that begins with this form
+        self._value: Value | None = None  # of the phrase that ends here
+        self._next: dict[str, PhraseIndex[Value]] = {}
 
     def key(self, words: Iterable[str]) -> tuple[str, ...]:
         """The forms of words."""
         return tuple(map(self.form, words))
 
     def get(self, key: tuple[str, ...]) -> Value | None:
-        return self._values.get(key)
+        found = self.longest_at(key, 0)
+        return found[1] if found and found[0] == len(key) else None
 
     def add(self, key: tuple[str, ...], value: Value) -> None:
         """Add a phrase by the forms of its words, at least one."""
-        self._values[key] = value
-        self._longest[key[0]] = max(len(key), self._longest.get(key[0], 0))
+        node = self
+        for form in key:
+            if form not in node._next:
+                node._next[form] = PhraseIndex(self.form)
+            node = node._next[form]
+        node._value = value
 
     def longest_at(self, forms: Sequence[str], position: int) -> tuple[int, Value] | None:
         """The longest phrase at a position of a text's forms: its number of words, and its value."""
-        for length in range(min(self._longest.get(forms[position], 0), len(forms) - position), 0, -1):
-            value = self._values.get(tuple(forms[position : position + length]))
-            if value is not None:
-                return length, value
-        return None
+        found: tuple[int, Value] | None = None
+        node = self
+        for end in range(position, len(forms)):
+            following = node._next.get(forms[end])
+            if following is None:
+                break
+            node = following
+            if node._value is not None:
+                found = end + 1 - position, node._value
+        return found
 
 
 @cache

@@ -1,10 +1,13 @@
-"""A term of a source text, and checks of several."""
+"""A term of a source text, checks of several, and those of a sentence."""
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from operator import attrgetter
 
 from seq2seq.errors import RequestError
+from seq2seq.text.config import Span
 
 TERMS = "terms"  # where errors are
 MULTILINE = re.compile(r"[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]")
@@ -57,3 +60,24 @@ def between(text: str, terms: Sequence[Term]) -> list[str]:
     ends = [0, *(term.end for term in terms)]
     starts = [*(term.start for term in terms), len(text)]
     return [text[end:start] for end, start in zip(ends, starts, strict=True)]
+
+
+term_start, term_end = attrgetter("start"), attrgetter("end")
+
+
+def join_divided(spans: Sequence[Span], terms: Sequence[Term]) -> list[Span]:
+    """The spans of sentences, of which those that a term reaches over are one. Both are in the order of the text."""
+    joined: list[Span] = []
+    for start, end in spans:
+        i = bisect_right(terms, start, key=term_end)  # the first term that ends after this
+        if joined and i < len(terms) and terms[i].start < joined[-1][1]:
+            joined[-1] = (joined[-1][0], end)
+        else:
+            joined.append((start, end))
+    return joined
+
+
+def terms_within(terms: Sequence[Term], start: int, end: int) -> tuple[Term, ...]:
+    """The terms of a sentence, with their positions in it. `terms` are in the order of the text."""
+    first, last = bisect_left(terms, start, key=term_start), bisect_right(terms, end, key=term_end)
+    return tuple(replace(term, start=term.start - start, end=term.end - start) for term in terms[first:last])

@@ -7,76 +7,107 @@ import logging
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
-from documents.inline import AlignedText, is_edge_inside
+from documents.sentences import Sentence
 from seq2seq.installation import PYTHON
+from seq2seq.terms import Term, TermOptions
 from service.files.document_worker import NO_SPACE, REFUSED
 from service.problems import Problem
 
 log = logging.getLogger("interlinear.service")
 
+T = TypeVar("T")
+
 WORKER = "service.files.document_worker"
+DETECTED_CHARACTERS = 10_000  # characters of a document by which its language is detected
 
 
 @dataclass(frozen=True)
-class FileSegment:
-    """A text of a document that is translated by itself, and the offsets at which inline tags have edges."""
+class Splitting:
+    """How a document is split: by the languages of its text and its translation; None: its texts have no terms."""
 
-    text: str
-    edges: Sequence[int]
+    source: str
+    target: str
+    terms: TermOptions | None
 
-    def has_edge_inside(self, start: int, end: int) -> bool:
-        """Whether a tag has an edge among the words in the characters [start, end), as `documents.Segment` says."""
-        return is_edge_inside(self.text, self.edges, start, end)
+    def as_json(self) -> dict[str, Any]:
+        """The fields of a request."""
+        terms = self.terms and (self.terms.glossary, self.terms.do_not_translate, self.terms.protect)
+        return {"source": self.source, "target": self.target, "terms": terms}
 
 
 class DocumentProcesses:
     """Runs `document_worker` for each step. A process has nothing of the service's environment but Python's path."""
 
-    def __init__(self, processes: int, seconds: float, megabytes: int, characters: int) -> None:
-        """`processes`: how many run at the same time; `seconds` and `megabytes`: limits of each; `characters`: limit of
-        a document's texts."""
-        self.seconds, self.megabytes, self.characters = seconds, megabytes, characters
+    def __init__(self, processes: int, seconds: float, megabytes: int, characters: int, sentences: int) -> None:
+        """`processes`: how many run at the same time; `seconds` and `megabytes`: limits of each; `characters` and
+        `sentences`: limits of a document's texts."""
+        self.seconds, self.megabytes = seconds, megabytes
+        self._limits = {"characters": characters, "sentences": sentences}
         self._executor = ThreadPoolExecutor(processes, "documents")
 
     def close(self) -> None:
         self._executor.shutdown(wait=False, cancel_futures=True)
 
-    async def segments(self, path: Path, name: str) -> list[FileSegment]:
-        """The texts of a document; the suffix of its name says the format. Raises Problem for one that cannot be
-        translated. Cancelling this ends the process."""
-        answer = await self._run(path, {"name": name, "characters": self.characters}, subprocess.PIPE)
-        return [FileSegment(text, edges) for text, edges in json.loads(answer)]
+    async def beginning(self, path: Path, name: str) -> str:
+        """The text of a document by which its language is detected; the suffix of its name says the format. Raises
+        Problem for one that cannot be translated. Cancelling this ends the process, as in the other methods."""
+        request = {"step": "beginning", "name": name, "characters": DETECTED_CHARACTERS}
+        return await self._run(path, request, subprocess.PIPE, read=bytes.decode)
 
-    async def render(
-        self, path: Path, name: str, target: str, translations: Sequence[AlignedText], output: BinaryIO
-    ) -> None:
-        """Write the document with the translations of its segments into a language, in their order. Raises Problem, and
-        OSError if the disk is full."""
-        written = [[text.text, text.source_words, text.target_words, text.links] for text in translations]
-        await self._run(path, {"name": name, "target": target, "translations": written}, output)
+    async def sentences(self, path: Path, name: str, how: Splitting) -> list[Sentence]:
+        """The different sentences of a document. Raises Problem."""
+        request = {"step": "sentences", "name": name, **how.as_json(), **self._limits}
+        return await self._run(path, request, subprocess.PIPE, read=read_sentences)
 
-    async def _run(self, path: Path, request: dict[str, Any], output: int | BinaryIO) -> bytes:
-        loop = asyncio.get_running_loop()
-        run = WorkerRun(path, request, output, self.seconds, self.megabytes)
+    async def render(self, path: Path, name: str, how: Splitting, lines: Iterable[bytes], output: BinaryIO) -> None:
+        """Write the document with the translations of its sentences, in their order: the fields of an `AlignedText`, as
+        a line of JSON. Raises Problem, and OSError if the disk is full."""
+        request = {"step": "written", "name": name, **how.as_json(), **self._limits}
+        await self._run(path, request, output, len, lines)
+
+    async def _run(
+        self,
+        path: Path,
+        request: dict[str, Any],
+        output: int | BinaryIO,
+        read: Callable[[bytes], T],
+        lines: Iterable[bytes] = (),
+    ) -> T:
+        run = WorkerRun(path, request, lines, output, self.seconds, self.megabytes)
         try:
-            return await loop.run_in_executor(self._executor, run.communicate)
+            return await asyncio.get_running_loop().run_in_executor(self._executor, lambda: read(run.communicate()))
         finally:
             run.cancel()
+
+
+def read_sentences(answer: bytes) -> list[Sentence]:
+    """The sentences of a process's answer."""
+    return [
+        Sentence(text, tuple(Term(*term) for term in terms), *others)
+        for text, terms, *others in map(json.loads, answer.splitlines())
+    ]
 
 
 class WorkerRun:
     """One process, from its start to its answer."""
 
     def __init__(
-        self, path: Path, request: dict[str, Any], output: int | BinaryIO, seconds: float, megabytes: int
+        self,
+        path: Path,
+        request: dict[str, Any],
+        lines: Iterable[bytes],
+        output: int | BinaryIO,
+        seconds: float,
+        megabytes: int,
     ) -> None:
-        self._path, self._request, self._output = path, request, output
+        """`lines`: what follows the request in the input."""
+        self._path, self._request, self._lines, self._output = path, request, lines, output
         self._seconds, self._megabytes = seconds, megabytes
         self._process: subprocess.Popen[bytes] | None = None
         self._cancelled = False
@@ -95,7 +126,8 @@ class WorkerRun:
             if self._cancelled:
                 process.kill()
             try:
-                answer, errors = process.communicate(json.dumps(self._request).encode(), self._seconds)
+                content = b"\n".join([json.dumps(self._request).encode(), *self._lines])
+                answer, errors = process.communicate(content, self._seconds)
             except subprocess.TimeoutExpired:
                 process.kill()
                 raise Problem.in_field("file", f"takes more than {self._seconds:g} s to read: divide it") from None
@@ -115,7 +147,7 @@ class WorkerRun:
         if code == REFUSED:
             try:
                 refusal = json.loads(errors)
-                return Problem.in_field("file", f"{refusal['problem']}; {refusal['remedy']}")
+                return Problem.in_field(refusal["field"], f"{refusal['problem']}; {refusal['remedy']}")
             except ValueError:
                 log.error("a document could not be read or written: %s", location_of(errors))
                 return Problem(500, "the service made a mistake with this file; its log has the place")

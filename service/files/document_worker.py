@@ -2,8 +2,9 @@
 
     python -m service.files.document_worker MEGABYTES SECONDS PATH < request.json
 
-The request has the document's name. Without translations the answer is the segments of the document as JSON, with them
-the bytes of the translated document. Exit code REFUSED: stderr has the problem as JSON. NO_SPACE: the disk is full.
+The request is one line. By its `step` the answer is the document's `beginning`, as text by which its language is
+detected; its `sentences`, one as JSON a line; or the document that is `written` with their translations, which are
+further lines of the input. Exit code REFUSED: stderr has the problem as JSON. NO_SPACE: the disk is full.
 """
 
 import errno
@@ -12,14 +13,15 @@ import json
 import os
 import resource
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from documents.document import DocumentFile, Segment
+from documents.document import DocumentFile
 from documents.files import parse_file
 from documents.inline import AlignedText
-from seq2seq.errors import DataError
+from documents.sentences import DocumentSentences, Sentence
+from seq2seq.errors import DataError, RequestError
+from seq2seq.terms import GlossaryEntry, TermFinder, TermOptions
 
 MAX_GROWTH = 10  # bytes of a translated document for each byte of its source, besides a megabyte
 MEGABYTE = 1_000_000
@@ -33,18 +35,16 @@ def main() -> int:
     gc.disable()  # the process ends before garbage matters, and a document is millions of objects that stay
     megabytes, seconds, path = int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
     set_limits(megabytes, seconds, path.stat().st_size)
-    request = json.load(sys.stdin)
+    request = json.loads(sys.stdin.readline())
     try:
-        file = parse_file(path.read_bytes(), request["name"])
-        if (translations := request.get("translations")) is None:
-            answer = json.dumps(segments_as_json(file, request["characters"])).encode()
-        else:
-            answer = file.render([AlignedText(*translation) for translation in translations], request["target"])
+        answer = answer_to(request, parse_file(path.read_bytes(), request["name"]))
         with open(sys.stdout.fileno(), "wb", closefd=False) as output:  # sys.stdout would fail once more at the end
             output.write(answer)
     except DataError as error:
         part = error.where.removeprefix(request["name"]).lstrip(": ")
         return refuse(f"in {part} {error.problem}" if part else error.problem, error.remedy)
+    except RequestError as error:
+        return refuse(f"cannot be used: {error.problem}", error.remedy, error.where)
     except MemoryError:
         return refuse("takes too much memory", "divide it")
     except OSError as error:
@@ -56,9 +56,9 @@ def main() -> int:
     return 0
 
 
-def refuse(problem: str, remedy: str) -> int:
-    """Write why the document cannot be translated. Returns the exit code."""
-    json.dump({"problem": problem, "remedy": remedy}, sys.stderr)
+def refuse(problem: str, remedy: str, field: str = "file") -> int:
+    """Write why the document cannot be translated, by which field of the request. Returns the exit code."""
+    json.dump({"field": field, "problem": problem, "remedy": remedy}, sys.stderr)
     return REFUSED
 
 
@@ -77,19 +77,33 @@ def set_limits(megabytes: int, seconds: int, size: int) -> None:
         resource.setrlimit(kind, (limit, limit))
 
 
-def segments_as_json(file: DocumentFile, most_characters: int) -> list[Any]:
-    """The text of each segment, and the edges of its tags. Raises DataError for a document that has too much text."""
-    segments = file.segments
+def answer_to(request: dict[str, Any], file: DocumentFile) -> bytes:
+    """The answer to a request about a document. Raises DataError, and RequestError for contradictory terms."""
+    segments, most = file.segments, request["characters"]
+    if request["step"] == "beginning":
+        return "\n".join(segment.text for segment in segments[:most])[:most].encode()
     characters = sum(len(segment.text) for segment in segments)
-    if characters > most_characters:
-        problem = f"has {characters:,} characters of text, and at most {most_characters:,} are translated"
+    if characters > most:
+        problem = f"has {characters:,} characters of text, and at most {most:,} are translated"
         raise DataError("", problem, "divide it")
-    return [[segment.text, edges(segment)] for segment in segments]
+    source, target = request["source"], request["target"]
+    find_terms = TermFinder(read_terms(request["terms"]), source).find if request["terms"] else lambda text: ()
+    sentences = DocumentSentences(segments, source, target, request["sentences"], find_terms)
+    if request["step"] == "sentences":
+        return "\n".join(map(json.dumps, map(as_json, sentences.sentences))).encode()
+    return file.render(sentences.join([AlignedText(*json.loads(line)) for line in sys.stdin]), target)
 
 
-def edges(segment: Segment) -> Iterable[int]:
-    """The offsets in a segment's text at which tags open, close or stand."""
-    return sorted({edge for tag in segment.tags for edge in (tag.start, tag.end)})
+def read_terms(terms: tuple[list[list[str]], list[str], bool]) -> TermOptions:
+    """What to find in the texts, from the fields of its JSON."""
+    glossary, do_not_translate, protect = terms
+    return TermOptions(tuple(GlossaryEntry(*entry) for entry in glossary), tuple(do_not_translate), protect)
+
+
+def as_json(sentence: Sentence) -> list[Any]:
+    """The fields of a sentence."""
+    text, terms, *others = sentence
+    return [text, [(term.start, term.end, term.target) for term in terms], *others]
 
 
 if __name__ == "__main__":

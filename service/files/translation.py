@@ -1,29 +1,31 @@
-"""Translation of one document: parsed, split into sentences, searched a few at a time, and rendered."""
+"""Translation of one document: processes read it and write it, and its different sentences are searched a few at a
+time."""
 
 import asyncio
-from collections.abc import Callable, Hashable, Iterator, Sequence
+import json
+from collections.abc import Callable, Sequence
 from functools import partial
 from weakref import WeakKeyDictionary
 
-from seq2seq.generation_request import GenerationResult
+from documents.sentences import Sentence
+from seq2seq.generation_request import GenerationResult, Request
 from seq2seq.search import SearchOptions
 from service.auth.rate_limits import units_of_tokens
-from service.engine.engine import Engine, InvalidTextError
-from service.files.document_processes import DocumentProcesses, FileSegment
-from service.files.document_sentences import DocumentSentences, SplitSegment, split_segment
+from service.engine.engine import INLINE_CHARACTERS, Engine, InvalidTextError
+from service.files.document_processes import DocumentProcesses, Splitting
 from service.files.file_job import FileJob
 from service.inference import pivoting
+from service.inference.aligned_text import SentenceTranslation, align_sentences
 from service.inference.detection import LanguageDetector
-from service.inference.pivoting import Sentence
-from service.inference.segmented_text import PivotStep, SegmentationOptions
-from service.inference.terms import RequestTerms
+from service.inference.segmented_text import PivotStep, SegmentationOptions, SegmentedText
+from service.inference.terms import are_found
 from service.models import ServedModel, ServedModels
 from service.pivots import ModelPath
 from service.problems import RETRYABLE_STATUSES, Problem
 from service.settings import Settings
 
 CALLER = "files"  # the name by which all documents together have one caller's share of slots and threads
-DETECTED_CHARACTERS = 10_000  # characters of a document by which its language is detected
+SEGMENTS_PER_UNIT = 100  # texts of a document that quotas and rate limits count as one text at least
 ATTEMPTS = 20  # of a sentence that is refused because too much waits, or whose engine has ended
 MAX_PAUSE = 5.0  # seconds between two of them
 
@@ -42,7 +44,11 @@ class FileTranslator:
         self._engine, self._models, self._detector = engine, models, detector
         self._slots: WeakKeyDictionary[ServedModel, asyncio.Semaphore] = WeakKeyDictionary()  # those of documents
         self._processes = DocumentProcesses(
-            settings.file_jobs, settings.file_parse_seconds, settings.file_megabytes, settings.file_characters
+            settings.file_jobs,
+            settings.file_parse_seconds,
+            settings.file_megabytes,
+            settings.file_characters,
+            settings.file_sentences,
         )
 
     def close(self) -> None:
@@ -50,74 +56,89 @@ class FileTranslator:
 
     async def translate(self, job: FileJob) -> None:
         """Translate a job's document, and write it to a new file, `job.result`. Raises Problem, and OSError."""
-        request = job.request
-        segments = await self._processes.segments(job.upload.path, request.name)
-        job.total = len(segments)
-        path = await self._choose_path(job, segments)
-        job.target = path.language_pair[1]
-        terms = RequestTerms(await request.find_terms(path.language_pair))
-        sentences = DocumentSentences(await self._split(path, terms, segments))
-        await request.charge(units(sentences))
-        job.done = sentences.without_sentences
-        await self._search(job, path, sentences)
-        translations = await self._engine.preparation.map(
-            CALLER, sentences.translation, sentences.segments, lambda segment: segment.characters
-        )
+        request, document = job.request, (job.upload.path, job.request.name)
+        path = await self._choose_path(job)
+        terms = await request.find_terms(path.language_pair)
+        (source, _), (_, job.target) = path.first.language_pair, path.language_pair
+        how = Splitting(source, job.target, terms if are_found(terms, path.first) else None)
+        sentences = await self._processes.sentences(*document, how)
+        job.total = sum(sentence.completes for sentence in sentences)
+        await request.charge(await self._units(path.first, sentences, job.total))
+        lines = await self._search(job, path, sentences)
         job.result = job.upload.store.create()
-        await self._processes.render(job.upload.path, request.name, job.target, translations, job.result.stream)
+        await self._processes.render(*document, how, lines, job.result.stream)
         job.result.close()
 
-    async def _choose_path(self, job: FileJob, segments: Sequence[FileSegment]) -> ModelPath[ServedModel]:
+    async def _choose_path(self, job: FileJob) -> ModelPath[ServedModel]:
         """The model or models for a document; if its source is `auto`, by the language of the document's text."""
         request, models = job.request, self._models()
         source = request.source
         if source == "auto":
             possible = models.source_languages("translation", request.target, request.model)
-            text = beginning(segments)
+            text = await self._processes.beginning(job.upload.path, request.name)
             (guesses,) = await self._engine.preparation.map(CALLER, self._detector.guesses, [text], len)
             source = next(guess.language for guess in guesses if guess.language in possible)
         return models.translation_path(source, request.target, request.model)
 
-    async def _split(
-        self, path: ModelPath[ServedModel], terms: RequestTerms, segments: Sequence[FileSegment]
-    ) -> list[SplitSegment]:
-        pivot = PivotStep(path.second, best_only(path.second)) if path.second else None
-        how = SegmentationOptions(fits=self._engine.fits, pivot=pivot)
-        return await self._engine.preparation.map(
-            CALLER,
-            partial(split_segment, path.first, best_only(path.first), terms, how),
-            segments,
-            lambda segment: len(segment.text),
-            shared=terms.characters,
-        )
+    async def _units(self, model: ServedModel, sentences: Sequence[Sentence], segments: int) -> int:
+        """The number of texts as which a document counts: tokens x beam of its search, of which 1,000 are a text, or
+        what it takes to read and write its segments, whichever is more."""
+        encode = model.bundle.tokenizers[model.source].encode
 
-    async def _search(self, job: FileJob, path: ModelPath[ServedModel], sentences: DocumentSentences) -> None:
-        """Search all sentences, a few at a time. Documents that are translated together take turns. Raises Problem."""
-        remaining = iter(list(sentences.sentences.items()))
+        def tokens(sentence: Sentence) -> int:
+            return len(encode(sentence.text).ids) + 1
+
+        counts = await self._engine.preparation.map(CALLER, tokens, sentences, lambda sentence: len(sentence.text))
+        return max(1, units_of_tokens(sum(counts) * best_only(model).beam), -(-segments // SEGMENTS_PER_UNIT))
+
+    async def _search(self, job: FileJob, path: ModelPath[ServedModel], sentences: Sequence[Sentence]) -> list[bytes]:
+        """The translations of all sentences, as `DocumentProcesses.render` takes them, searched a few at a time.
+        Documents that are translated together take turns. Raises Problem."""
+        lines = [b""] * len(sentences)
+        remaining = iter(enumerate(sentences))
         most = max(1, path.first.slots // 2)
         slots = self._slots.setdefault(path.first, asyncio.Semaphore(most))
+
+        async def search_next() -> None:
+            for n, sentence in remaining:
+                async with slots:
+                    lines[n] = await self._translate_sentence(job, path, sentence)
+                job.done += sentence.completes
+
         try:
             async with asyncio.TaskGroup() as group:
-                for _ in range(min(most, len(sentences.sentences))):
-                    group.create_task(self._search_next(job, sentences, remaining, slots))
+                for _ in range(min(most, len(sentences))):
+                    group.create_task(search_next())
         except* Problem as problems:
             raise first(problems) from None
+        return lines
 
-    async def _search_next(
-        self,
-        job: FileJob,
-        sentences: DocumentSentences,
-        remaining: Iterator[tuple[Hashable, Sentence]],
-        slots: asyncio.Semaphore,
-    ) -> None:
-        """Search one sentence after the other until none remain."""
-        for key, sentence in remaining:
-            async with slots:
-                answer = await self._search_one(sentence)
+    async def _translate_sentence(self, job: FileJob, path: ModelPath[ServedModel], sentence: Sentence) -> bytes:
+        """The translation of a sentence, of which one longer than the model reads is searched in parts."""
+        model = path.first
+        request = Request(
+            {model.source: sentence.text}, best_only(model), explain=sentence.explain, terms=sentence.terms
+        )
+        pivot = PivotStep(path.second, best_only(path.second)) if path.second else None
+        how = SegmentationOptions("0", fits=self._engine.fits, pivot=pivot)
+        (text,) = await self._engine.preparation.map(
+            CALLER,
+            partial(SegmentedText.of, model, how=how),
+            [request],
+            lambda _: len(sentence.text),
+            INLINE_CHARACTERS,
+        )
+        parts = []
+        for j, part in enumerate(text.sentences):
+            answer = await self._search_one(pivoting.Sentence(model, part, pivot))
             job.untranslated += answer is None
-            job.done += sentences.add(key, answer)
+            parts.append(sentence_translation(part.texts[model.source], answer and text.format_answer(j, answer)))
+        aligned = align_sentences(
+            text, parts, partial(text.last.model.bundle.tokenizers["target"].word_spans, raw=True)
+        )
+        return json.dumps([aligned.text, aligned.source_words, aligned.target_words, aligned.links]).encode()
 
-    async def _search_one(self, sentence: Sentence) -> GenerationResult | None:
+    async def _search_one(self, sentence: pivoting.Sentence) -> GenerationResult | None:
         """The answer to a sentence; None if the model cannot read it. Raises Problem."""
         texts, beam = list(sentence.request.texts.values()), sentence.request.options.beam
         attempts = 1
@@ -140,22 +161,12 @@ def best_only(model: ServedModel) -> SearchOptions:
     return SearchOptions.model_validate(model.bundle.card.search.model_dump() | {"n_best": 1})
 
 
-def units(sentences: DocumentSentences) -> int:
-    """The number of texts as which a document counts: the tokens x beam of its search, of which 1,000 are a text."""
-    beam = max((sentence.request.options.beam for sentence in sentences.sentences.values()), default=1)
-    return max(1, units_of_tokens(sentences.tokens * beam))
-
-
-def beginning(segments: Sequence[FileSegment]) -> str:
-    """The first texts of a document."""
-    texts: list[str] = []
-    characters = 0
-    for segment in segments:
-        texts.append(segment.text)
-        characters += len(segment.text)
-        if characters > DETECTED_CHARACTERS:
-            break
-    return "\n".join(texts)[:DETECTED_CHARACTERS]
+def sentence_translation(sentence: str, answer: GenerationResult | None) -> SentenceTranslation:
+    """The best translation of a sentence; the sentence itself without an answer."""
+    if answer is None:
+        return SentenceTranslation(sentence, sentence)
+    best = answer.candidates[0].text
+    return SentenceTranslation(best, best, answer.explanation)
 
 
 def first(group: BaseExceptionGroup[Problem]) -> Problem:

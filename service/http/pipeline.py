@@ -53,13 +53,24 @@ def field_names(request: TextsRequest | MultimodalRequest) -> list[str]:
 async def read_texts(
     service: Service, reservation: Reservation, request: TextsRequest | MultimodalRequest
 ) -> list[SourceText]:
-    """The texts of a request, read in its format. Raises Problem."""
-    markup = request.markup
+    """The texts of a request, read in its format. Raises Problem, also once its documents have too many sentences:
+    further ones are not parsed."""
+    markup, most, found = request.markup, service.settings.sentences, 0
     if markup is None or not request.input_texts:
         return [SourceText(text) for text in request.input_texts]
+
+    def read(text: str, field: str) -> SourceText:
+        nonlocal found
+        if found <= most:
+            source = read_source(text, field, markup)
+            found += len(source.document.segments) if source.document else 0
+        if found > most:
+            raise segmentation.too_many_sentences(most)
+        return source
+
     texts = await service.engine.preparation.map(
         reservation.caller,
-        lambda pair: read_source(*pair, markup),
+        lambda pair: read(*pair),
         list(zip(request.input_texts, field_names(request), strict=True)),
         lambda pair: reading_cost(pair[0], markup),
         INLINE_HTML_CHARACTERS,

@@ -8,11 +8,11 @@ from seq2seq.generation_request import GenerationResult, Request
 from seq2seq.search import SearchOptions
 from seq2seq.source_names import CONTEXT
 from seq2seq.target_prefix import TARGET_PREFIX
+from seq2seq.terms import join_divided, terms_within
 from seq2seq.text.formatting import Edges, edges_of_parts
 from seq2seq.text.long_sentences import divide, grouped
 from seq2seq.text.sentences import SplitMode, sentence_separators, split_text
 from service.inference.merging import combined_candidates, joined_candidate, merge_explanations
-from service.inference.terms import join_divided, terms_within
 from service.models import ServedModel
 from service.problems import Problem
 
@@ -124,11 +124,8 @@ class SegmentedText:
         return self.pivot or PivotStep(self.model, self.request.options)
 
     def join(self, parts: Sequence[str]) -> str:
-        """The results of the first sentences, or of all, joined with the separators."""
-        if not parts:
-            return ""
-        text = "".join(separator + part for separator, part in zip(self.separators, parts, strict=False))
-        return text + self.separators[-1] if len(parts) == len(self.sentences) else text
+        """The results of the first sentences, or of all, with the separators before them."""
+        return "".join(separator + part for separator, part in zip(self.separators, parts, strict=False))
 
     def format_prefix(self, index: int, text: str) -> str:
         """The begin of a sentence's output as it will be in the result; empty while that is not certain."""
@@ -156,7 +153,7 @@ class SegmentedText:
         if self.separators == ("", "") and self.offsets == (0,):
             return answers[0]
         candidates = [
-            joined_candidate(self.join([part.text for part in parts]), parts)
+            joined_candidate(self.join([part.text for part in parts]) + self.separators[-1], parts)
             for parts in combined_candidates(answers, self.last.options.n_best)
         ]
         if not self.request.explain:

@@ -80,6 +80,14 @@ def test_the_service_has_memory_for_documents():
     assert limit >= 10**9 + settings.file_jobs * settings.file_megabytes * 10**6
 
 
+def test_documents_leave_room_for_keys():
+    service = STACK.services["service"]
+    volumes = {path: name for name, path in (volume.split(":")[:2] for volume in service.volumes)}
+    folder = service.environment["INTERLINEAR_SERVE_FILES_FOLDER"]
+    keys = str(Path(service.environment["INTERLINEAR_SERVE_KEYS"]).parent)
+    assert {volumes[folder], volumes[keys]} == {"documents", "keys"}
+
+
 def test_no_secret_is_in_the_environment():
     """Every variable that is named like a secret holds the path of one."""
     variables = [pair for service in STACK.services.values() for pair in service.environment.items()]

@@ -1,5 +1,6 @@
 """The Dockerfile: linted, pinned, without root; its build context has the parts of a wheel and nothing else."""
 
+import os
 import re
 import subprocess
 import sys
@@ -25,8 +26,42 @@ def test_hadolint_finds_nothing():
     assert done.returncode == 0, done.stdout
 
 
-def test_shell_scripts_pass_the_linter():
-    subprocess.run(["sh", "-n", ROOT / "docker" / "secrets.sh"], check=True)
+@pytest.mark.parametrize("script", ["secrets.sh", "digests.sh"])
+def test_shell_scripts_pass_the_linter(script):
+    subprocess.run(["sh", "-n", ROOT / "docker" / script], check=True)
+
+
+PINNED = [ROOT / "docker-compose.yml", ROOT / "Dockerfile", *sorted((ROOT / "deploy" / "kubernetes").glob("*.yaml"))]
+
+
+def test_digests_are_written_behind_every_version_of_another_project(tmp_path):
+    """With a registry's answers for each; twice, as after a new release."""
+    names = {
+        name for path in PINNED for name in re.findall(r"(?:image: |^ARG BASE=)([\w./-]+):", path.read_text(), re.M)
+    }
+    names = {name for name in names if not name.startswith("interlinear-")}
+    assert names == {"postgres", "prom/prometheus", "grafana/grafana", "python"}
+    copies = [tmp_path / path.name for path in PINNED]
+    for path, copy in zip(PINNED, copies, strict=True):
+        copy.write_text(path.read_text())
+    for letter in "ab":
+        docker = tmp_path / "docker"
+        docker.write_text(f'#!/bin/sh\necho sha256:{letter * 64}\necho "$@" >> "$0.log"\n')
+        docker.chmod(0o755)
+        path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+        subprocess.run(["sh", ROOT / "docker" / "digests.sh", *copies], check=True, env=os.environ | {"PATH": path})
+        for original, copy in zip(PINNED, copies, strict=True):
+            found = re.sub(rf"@sha256:{letter * 64}$", "", copy.read_text(), flags=re.M)
+            assert found == re.sub(r"@sha256:[0-9a-f]{64}$", "", original.read_text(), flags=re.M)
+            pinned = len(re.findall(rf"@sha256:{letter * 64}$", copy.read_text(), re.M))
+            assert pinned == len(re.findall(rf"(?:image: |^ARG BASE=)(?:{'|'.join(names)}):", copy.read_text(), re.M))
+    asked = set((tmp_path / "docker.log").read_text().splitlines())
+    assert len(asked) == len(names) and all(line.startswith("buildx imagetools inspect") for line in asked)
+    docker.write_text("#!/bin/sh\necho none\n")
+    failed = subprocess.run(
+        ["sh", ROOT / "docker" / "digests.sh", *copies], env=os.environ | {"PATH": path}, check=False
+    )
+    assert failed.returncode, "no digest is invented"
 
 
 @pytest.mark.parametrize("target", ["train", "serve", "tracking"])
@@ -38,7 +73,7 @@ def test_every_target_runs_without_root_and_has_a_health_check(target):
 
 
 def test_every_base_image_has_a_version():
-    assert re.search(r"^ARG BASE=python:\d+\.\d+\.\d+-slim-bookworm$", DOCKERFILE, re.M)
+    assert re.search(r"^ARG BASE=python:\d+\.\d+\.\d+-slim-bookworm(@sha256:[0-9a-f]{64})?$", DOCKERFILE, re.M)
     stages = set(re.findall(r" AS (\S+)$", DOCKERFILE, re.M))
     assert set(re.findall(r"^FROM (\S+)", DOCKERFILE, re.M)) <= {*stages, "${BASE}"}
 

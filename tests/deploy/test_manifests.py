@@ -23,9 +23,8 @@ from seq2seq.errors import KeyFileError
 from service import ray_serve
 from service.auth.key_cache import KeyCache
 from service.auth.key_store import KeyStore
-from service.inference.images import BASE64_OVERHEAD
 from service.metrics import Metrics
-from service.settings import MIB, Settings
+from service.settings import Settings
 from tests.registry.servers import postgres
 
 pytestmark = pytest.mark.slow
@@ -52,6 +51,9 @@ RAY_FIELDS = {
     "RayJob": {"clusterSelector", "entrypoint", "submitterPodTemplate"},
     "RayService": {"serveConfigV2", "rayClusterConfig"},
 }  # fmt: skip
+# Nor those of the Gateway API (gateway.networking.k8s.io/v1).
+GATEWAY_FIELDS = {"Gateway": {"gatewayClassName", "listeners"}, "HTTPRoute": {"parentRefs", "hostnames", "rules"}}
+ROUTE_FIELDS = {"matches", "filters", "backendRefs", "timeouts"}
 
 
 def pods() -> Iterator[tuple[str, dict[str, Any]]]:
@@ -67,6 +69,8 @@ def pods() -> Iterator[tuple[str, dict[str, Any]]]:
         name = f"{file} {document['kind']}"
         if document["kind"] in ("Deployment", "StatefulSet", "Job"):
             yield name, spec["template"]
+        elif document["kind"] == "CronJob":
+            yield name, spec["jobTemplate"]["spec"]["template"]
         elif document["kind"] == "RayCluster":
             yield from of_cluster(name, spec)
         elif document["kind"] == "RayService":
@@ -88,6 +92,10 @@ def test_every_document_conforms_to_its_schema(document):
         assert document["spec"].keys() <= RAY_FIELDS[document["kind"]]
         if document["kind"] == "RayService":
             assert document["spec"]["rayClusterConfig"].keys() <= RAY_FIELDS["RayCluster"]
+    elif document["kind"] in GATEWAY_FIELDS:
+        assert document["apiVersion"] == "gateway.networking.k8s.io/v1"
+        assert document["spec"].keys() == GATEWAY_FIELDS[document["kind"]]
+        assert all(rule.keys() <= ROUTE_FIELDS for rule in document["spec"].get("rules", []))
     else:
         kubernetes_validate.validate(document, KUBERNETES, strict=True)
 
@@ -172,7 +180,7 @@ def with_component(tmp_path):
     return build
 
 
-ORDER = ["ingress", "gpu", "queue-scaling", "bucket"]
+ORDER = ["gateway", "gpu", "queue-scaling", "bucket"]
 
 
 def test_kubectl_builds_it():
@@ -193,7 +201,7 @@ def test_the_components_are_those_that_are_named():
 @pytest.mark.parametrize("name", COMPONENTS)
 def test_kubectl_builds_it_with_a_component(name, with_component):
     for document in with_component(name):
-        if document["kind"] not in RAY_FIELDS:
+        if document["kind"] not in RAY_FIELDS | GATEWAY_FIELDS:
             kubernetes_validate.validate(document, KUBERNETES, strict=True)
 
 
@@ -249,8 +257,8 @@ def seen_as(settings: Settings, address: str, forwarded: str) -> str:
     return seen[0]
 
 
-def test_clients_behind_the_ingress_are_distinguished(with_component, monkeypatch):
-    documents = with_component("ingress")
+def test_clients_behind_the_gateway_are_distinguished(with_component, monkeypatch):
+    documents = with_component("gateway")
     for name, value in container(documents, "service")["env"].items():
         monkeypatch.setenv(name, value or "")
     settings = Settings()
@@ -259,17 +267,25 @@ def test_clients_behind_the_ingress_are_distinguished(with_component, monkeypatc
     assert seen_as(settings, controller, "203.0.113.5") == "203.0.113.5"
     assert seen_as(settings, controller, f"{stranger}, 203.0.113.5") == "203.0.113.5", "what a client writes is not it"
     assert seen_as(settings, stranger, "203.0.113.5") == stranger
-    ingress = called(documents, "Ingress", "interlinear")
-    (rule,), (tls,) = ingress["spec"]["rules"], ingress["spec"]["tls"]
-    assert tls["hosts"] == [rule["host"]] and tls["secretName"]
-    (path,) = rule["http"]["paths"]
-    service = called(documents, "Service", path["backend"]["service"]["name"])
-    assert path["backend"]["service"]["port"]["name"] in {port["name"] for port in service["spec"]["ports"]}
-    said = ingress["metadata"]["annotations"]
-    longest = settings.body_bytes + int(BASE64_OVERHEAD * settings.image_bytes)
-    size = said["nginx.ingress.kubernetes.io/proxy-body-size"]
-    assert size.endswith("m") and int(size[:-1]) * MIB >= longest
-    assert int(said["nginx.ingress.kubernetes.io/proxy-read-timeout"]) > settings.seconds
+
+
+def test_the_gateway_ends_tls_and_waits_for_answers(with_component):
+    documents = with_component("gateway")
+    listeners = {one["name"]: one for one in called(documents, "Gateway", "interlinear")["spec"]["listeners"]}
+    assert {name: one["protocol"] for name, one in listeners.items()} == {"http": "HTTP", "https": "HTTPS"}
+    assert listeners["https"]["tls"]["certificateRefs"] == [{"name": "interlinear-tls"}]
+    routes = {
+        one["spec"]["parentRefs"][0]["sectionName"]: one["spec"] for one in documents if one["kind"] == "HTTPRoute"
+    }
+    for name, route in routes.items():
+        assert route["parentRefs"][0]["name"] == "interlinear"
+        assert route["hostnames"] == [listeners[name]["hostname"]]
+    (redirected,), (answered,) = routes["http"]["rules"], routes["https"]["rules"]
+    assert "backendRefs" not in redirected and redirected["filters"][0]["requestRedirect"]["scheme"] == "https"
+    (backend,) = answered["backendRefs"]
+    service = called(documents, "Service", backend["name"])
+    assert backend["port"] in {port["port"] for port in service["spec"]["ports"]}
+    assert int(answered["timeouts"]["request"].removesuffix("s")) > Settings().seconds
 
 
 def test_pods_are_scaled_by_their_queues(with_component):
@@ -298,6 +314,7 @@ def test_artifacts_in_a_bucket_can_be_reached(with_component):
 
 POLICIES = [document for file, document in DOCUMENTS if document["kind"] == "NetworkPolicy" and "/" not in file]
 WORLD = "the world"
+NODE_CACHE = "169.254.20.10/32"  # NodeLocal DNSCache, on the node's own network
 MAY_ASK = {"interlinear.example.org/may-ask": "true"}
 HEAD = {"ray.io/node-type": "head"}  # as KubeRay labels it
 # Pods of other namespaces: the labels of their namespace, and their own, as KubeRay 1.6 writes them.
@@ -309,9 +326,10 @@ OTHERS = {
     "kuberay by its manifests": ({}, {
         "app.kubernetes.io/name": "kuberay", "app.kubernetes.io/component": "kuberay-operator",
     }),
-    "ingress controller": (MAY_ASK, {"app.kubernetes.io/name": "ingress-nginx"}),
+    "gateway": (MAY_ASK, {"app.kubernetes.io/name": "envoy"}),
     "a stranger": ({}, {"app.kubernetes.io/name": "service"}),
     "name server": ({"kubernetes.io/metadata.name": "kube-system"}, {"k8s-app": "kube-dns"}),
+    "OpenShift's name server": ({"kubernetes.io/metadata.name": "openshift-dns"}, {}),
 }  # fmt: skip
 
 
@@ -333,6 +351,8 @@ def labels_of(who: str) -> tuple[dict[str, str] | None, dict[str, str]]:
 
 
 def is_peer(peer: dict[str, Any], who: str) -> bool:
+    if "ipBlock" in peer:
+        return peer["ipBlock"]["cidr"] == NODE_CACHE == f"{who}/32"
     namespace, labels = labels_of(who)
     ours = {"kubernetes.io/metadata.name": "interlinear"}
     if "namespaceSelector" in peer:
@@ -348,7 +368,7 @@ def reaches(policies: list[dict[str, Any]], source: str, target: str, port: int)
 
     def allows(pod: str, direction: str, other: str) -> bool:
         namespace, labels = labels_of(pod)
-        if pod == WORLD or namespace is not None:
+        if pod == WORLD or f"{pod}/32" == NODE_CACHE or namespace is not None:
             return True  # policies of other namespaces are unknown
         specs = [policy["spec"] for policy in policies]
         mine = [one for one in specs if direction in one["policyTypes"] and chosen(one["podSelector"], labels)]
@@ -373,9 +393,10 @@ def reaches(policies: list[dict[str, Any]], source: str, target: str, port: int)
         ("kuberay by Helm", "ray", 8265), ("kuberay by its manifests", "ray", 8265),
         ("kuberay by Helm", "ray-serve head", 8265), ("kuberay by Helm", "ray-serve head", 8000),
         ("kuberay by its manifests", "ray-serve head", 8000),
-        ("ingress controller", "service", 8000), ("ingress controller", "ray-serve", 8000),
-        ("ingress controller", "ray", 8080), ("ray", WORLD, 443), ("ray-serve head", WORLD, 443),
-        ("service", "name server", 53), ("ray-serve", "name server", 53),
+        ("gateway", "service", 8000), ("gateway", "ray-serve", 8000), ("backup", "postgres", 5432),
+        ("gateway", "ray", 8080), ("ray", WORLD, 443), ("ray-serve head", WORLD, 443),
+        ("service", "name server", 53), ("ray-serve", "name server", 53), ("service", "169.254.20.10", 53),
+        ("service", "OpenShift's name server", 5353), ("backup", "OpenShift's name server", 5353),
     ],
 )  # fmt: skip
 def test_required_connections_are_allowed(source, target, port):
@@ -386,8 +407,9 @@ def test_required_connections_are_allowed(source, target, port):
     ("source", "target", "port"),
     [
         ("a stranger", "service", 8000), ("a stranger", "postgres", 5432), ("a stranger", "mlflow", 5000),
-        ("a stranger", "ray", 8265), ("ingress controller", "postgres", 5432), ("ingress controller", "mlflow", 5000),
-        ("ingress controller", "ray", 8265), ("ingress controller", "ray-serve", 8265), ("ray", "postgres", 5432),
+        ("a stranger", "ray", 8265), ("gateway", "postgres", 5432), ("gateway", "mlflow", 5000),
+        ("gateway", "ray", 8265), ("gateway", "ray-serve", 8265), ("ray", "postgres", 5432),
+        ("backup", WORLD, 443), ("service", "backup", 80), ("service", WORLD, 53), ("service", "name server", 443),
         ("ray-submitter", "postgres", 5432), ("service", "ray", 8265), ("ray-serve", "ray", 8265),
         ("ray", "ray-serve", 8265), ("kuberay by Helm", "postgres", 5432), ("kuberay by Helm", "mlflow", 5000),
         ("service", WORLD, 443), ("ray-serve", WORLD, 443), ("mlflow", WORLD, 443), ("postgres", WORLD, 443),
@@ -408,7 +430,8 @@ def test_policies_select_labels_that_pods_have():
         assert any(chosen(spec["podSelector"], labels_of(who)[1]) for who in everybody - OTHERS.keys())
         rules = [(rule, side) for kind, side in (("ingress", "from"), ("egress", "to")) for rule in spec.get(kind, [])]
         for peer in [peer for rule, side in rules for peer in rule.get(side, [])]:
-            assert any(is_peer(peer, who) for who in everybody), (policy["metadata"]["name"], peer)
+            known = any(is_peer(peer, who) for who in everybody | {NODE_CACHE.removesuffix("/32")})
+            assert known, (policy["metadata"]["name"], peer)
     for name in labels:
         mine = [one for one in POLICIES if chosen(one["spec"]["podSelector"], {"app.kubernetes.io/name": name})]
         assert len(mine) > 1, "every pod has a policy, beside the one that shuts all"
@@ -476,6 +499,42 @@ def test_training_jobs_use_existing_command_options():
     assert token["name"] == cluster["spec"]["authOptions"]["secretName"] and token["key"] == "auth_token"
     (head,) = PODS["ray-cluster.yaml RayCluster head"]["spec"]["containers"]
     assert {"name": "work", "mountPath": MOUNTED} in head["volumeMounts"]
+
+
+POOLED = 2  # connections of a store of the service (service/store/database.py); each pod has three
+MLFLOW_POOLED = 15  # of SQLAlchemy by default, 5 and 10 more; MLflow has a store of runs, of models, and of users
+
+
+def test_postgresql_has_connections_for_every_pod():
+    (postgres,) = PODS["postgres.yaml StatefulSet"]["spec"]["containers"]
+    most = int(next(word for word in postgres["args"] if word.startswith("max_connections="))[16:])
+    scaler = called([document for _, document in DOCUMENTS], "HorizontalPodAutoscaler", "service")["spec"]
+    pods = scaler["maxReplicas"] + 1  # one more while a new version is rolled out
+    assert most >= pods * 3 * POOLED + 3 * MLFLOW_POOLED + 3 + 1, "three are the administrator's, one is the backup's"
+    assert f"max_connections={most}" in (FOLDER.parents[1] / "docker-compose.yml").read_text()
+
+
+def test_both_databases_are_dumped_every_night():
+    job = called([document for _, document in DOCUMENTS], "CronJob", "backup")["spec"]
+    assert re.fullmatch(r"\d+ \d+ \* \* \*", job["schedule"]) and job["concurrencyPolicy"] == "Forbid"
+    (container,) = PODS["backup.yaml CronJob"]["spec"]["containers"]
+    (postgres,) = PODS["postgres.yaml StatefulSet"]["spec"]["containers"]
+    assert container["image"] == postgres["image"], "pg_dump of another version may refuse"
+    script = container["command"][-1]
+    subprocess.run(["sh", "-nc", script], check=True)
+    assert "for database in mlflow interlinear;" in script and "pg_dump " in script
+    assert "backup.yaml" in (FOLDER.parents[1] / "docs" / "operations.md").read_text()
+
+
+def test_the_ray_service_keeps_within_its_volume_and_is_not_drained_at_once():
+    documents = [document for file, document in DOCUMENTS if file == "ray-service.yaml"]
+    ray = called(documents, "RayService", "interlinear-ray")["spec"]
+    settings = yaml.safe_load(ray["serveConfigV2"])["applications"][0]["args"]["settings"]
+    for template in (PODS["ray-service.yaml RayService head"], PODS["ray-service.yaml RayService cpu"]):
+        volumes = {one["name"]: one for one in template["spec"]["volumes"]}
+        assert settings["cache_bytes"] < int(volumes["cache"]["emptyDir"]["sizeLimit"].removesuffix("Gi")) * 2**30
+        budget = called(documents, "PodDisruptionBudget", "ray-serve")["spec"]
+        assert budget["maxUnavailable"] == 1 and chosen(budget["selector"], template["metadata"]["labels"])
 
 
 def test_the_ray_service_uses_existing_settings():

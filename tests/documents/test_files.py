@@ -3,6 +3,7 @@
 import io
 import json
 import random
+import struct
 import zipfile
 
 import pytest
@@ -121,6 +122,19 @@ def test_zip_bombs_are_refused_by_what_their_directory_says_and_never_expanded()
     part = archive(parts_of(bomb) | {"[Content_Types].xml": types})
     with pytest.raises(DataError, match=r"a part of 30 MB, word/header1\.xml"):
         parse_file(part, "a.docx")
+
+
+@pytest.mark.parametrize(("behind", "says"), [(0, "a part of 3 MB"), (200_000, "damaged archive"), (10**9, "damaged")])
+def test_a_part_that_lies_about_its_packed_size_is_refused(behind, says):
+    """By a size that reaches over what is behind the packed part its ratio would be a normal one."""
+    long = parts_of(docx(PARAGRAPH))["word/document.xml"] + " " * 3_000_000
+    parts = parts_of(docx(PARAGRAPH)) | {"word/document.xml": long, "picture.png": random.Random(1).randbytes(300_000)}
+    data = bytearray(archive(parts))
+    entry = data.rindex(b"PK\1\2", 0, data.rindex(b"word/document.xml"))
+    (packed,) = struct.unpack_from("<I", data, entry + 20)
+    struct.pack_into("<I", data, entry + 20, packed + behind)
+    with pytest.raises(DataError, match=says):
+        parse_file(bytes(data), "a.docx")
 
 
 def test_all_parts_together_are_bounded(monkeypatch):

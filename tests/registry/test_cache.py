@@ -180,6 +180,29 @@ def test_models_in_use_by_another_process_are_kept_until_it_ends(small_cache: Sm
     assert small_cache.evicted == ["models:/de-en/1"]
 
 
+def test_only_a_bundle_is_copied_from_a_folder_and_no_link_is_followed(empty_store: Path, tmp_path: Path):
+    """A registry may name any folder of this machine."""
+    store = MlflowStore(f"sqlite:///{empty_store}")
+    cache, bundle, secret = (
+        ModelCache(tmp_path / "cache", 10**9),
+        write_small(tmp_path / "model", 1),
+        tmp_path / "secret",
+    )
+    secret.write_text("secret")
+    (bundle / "private").mkdir()
+    (bundle / "notes").symlink_to(secret)
+    lease = cache.download(StoredModel("de-en", "1", bundle.as_uri(), bundle), store)
+    assert {path.name for path in lease.folder.iterdir()} == {
+        path.name for path in bundle.iterdir() if path.name not in ("private", "notes")
+    }
+    (bundle / "model.safetensors").rename(tmp_path / "weights")
+    (bundle / "model.safetensors").symlink_to(tmp_path / "weights")
+    for folder, says in ((bundle, "the bundle is damaged"), (tmp_path, "no model bundle in")):
+        with pytest.raises(RegistryError, match=says):
+            cache.download(StoredModel("de-en", "2", f"{folder.as_uri()}/", folder), store)
+    assert len([path for path in cache.folder.iterdir() if path.is_dir()]) == 1
+
+
 def test_a_model_that_another_process_downloads_in_the_meantime_is_used(small_cache: SmallCache):
     class SlowStore(MlflowStore):
         """A store whose download takes so long that another process completes its own of the same model."""

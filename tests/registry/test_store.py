@@ -15,6 +15,7 @@ import httpx
 import mlflow
 import pandas as pd
 import pytest
+from botocore.exceptions import ClientError, EndpointConnectionError
 from mlflow.entities import LoggedModelStatus
 from mlflow.exceptions import MlflowException
 
@@ -24,7 +25,7 @@ from registry.cache import LOCK
 from registry.names import parse_model_name
 from registry.resolve import fetch_bundle
 from registry.store import MlflowStore
-from seq2seq.errors import RegistryError, UsageError
+from seq2seq.errors import RegistryError, RegistryUnavailableError, UsageError
 from seq2seq.generate import SequenceGenerator
 from seq2seq.generation_request import Request
 from tests.registry.servers import free_port, listening
@@ -241,6 +242,19 @@ def test_a_server_that_never_responds_times_out_within_seconds():
 
 
 @pytest.mark.timeout(60)
+def test_errors_of_an_object_store_are_the_registrys(store: MlflowStore):
+    refused = ClientError({"Error": {"Code": "AccessDenied", "Message": "Access Denied"}}, "GetObject")
+    silent = EndpointConnectionError(endpoint_url="http://bucket")
+    for error, kind in (
+        (refused, RegistryError),
+        (silent, RegistryUnavailableError),
+        (KeyError("a mistake"), KeyError),
+    ):
+        with pytest.raises(kind) as caught, store.errors():
+            raise error
+        assert type(caught.value) is kind
+
+
 def test_files_that_are_not_a_store(tmp_path: Path):
     (tmp_path / "text.db").write_text("this is not a database, but it is long enough to have a header\n" * 40)
     for uri, sentence in {

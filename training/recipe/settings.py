@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, Validatio
 from seq2seq.config import Architecture, ImageGrid, ImageNetwork, ModelConfig, TextVocabulary
 from seq2seq.errors import RecipeError
 from seq2seq.minimum_risk.minimum_risk import RiskOptions
-from seq2seq.search import SearchOptions
+from seq2seq.search import LONGEST, SearchOptions
 from seq2seq.source_names import MT
 
 
@@ -181,7 +181,9 @@ class TrainingSettings(RecipeSection):
     average: int = Field(1, ge=1, description="number of best epochs whose weights are averaged at the end")
     keep_last: int = Field(2, ge=1, description="training states kept")
     save_minutes: float = Field(5, gt=0, description="minutes between training states within an epoch")
-    max_length: int = Field(100, ge=1, description="longer pairs, in tokens of either side, are left out")
+    max_length: int = Field(
+        100, ge=1, le=LONGEST // 2, description="longer pairs, in tokens of either side, are left out"
+    )
     seed: int = Field(1, ge=0)
 
     @model_validator(mode="after")

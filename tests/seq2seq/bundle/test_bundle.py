@@ -170,6 +170,10 @@ OTHER_SIZES = r"do not fit the architecture|no model has the sizes"  # found bef
         ),
         *((lambda card, name=name: card["files"].pop(name), f"no checksum of {name}") for name in PARTS),
         (lambda card: card.update(weights_sha256="0" * 64), "weights_sha256"),
+        (lambda card: card["limits"].update(source_length=10**9), "limits.source_length"),
+        (lambda card: card["limits"].update(target_length=10**9), "limits.target_length"),
+        (lambda card: card["search"].update(min_length=10**9), "search.min_length"),
+        (lambda card: card["search"].update(max_length=10**9), "search.max_length"),
         (lambda card: card["files"].update({"../secret": "0" * 64}), "not all in its folder"),
     ],
 )

@@ -224,13 +224,17 @@ def chunk(name: bytes, data: bytes = b"") -> bytes:
     return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
 
 
+def png_size(width: int, height: int) -> bytes:
+    """The header chunk of a PNG with one bit per pixel."""
+    return chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 1, 0, 0, 0, 0))
+
+
 def blank_png(width: int, height: int) -> bytes:
     """A white image with one bit per pixel: a hundred megapixels in some kilobytes."""
     line = b"\0" + b"\xff" * -(-width // 8)
     packer = zlib.compressobj(9)
     rows = b"".join([*(packer.compress(line) for _ in range(height)), packer.flush()])
-    head = struct.pack(">IIBBBBB", width, height, 1, 0, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + png_size(width, height) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
 
 
 def resized_header(data: bytes, width: int, height: int) -> bytes:
@@ -330,6 +334,31 @@ def test_a_second_frame_header_does_not_change_the_size():
     assert "frame header" in refused(data[:scan] + larger + data[scan:]).problem
 
 
+def two_sizes(width: int, height: int) -> dict[str, bytes]:
+    """Images of a size that a quick reader takes for 8 x 8."""
+    png, jpeg = blank_png(width, height), saved(Image.new("L", (width, height)), "JPEG")
+    webp = saved(Image.new("L", (width, height)), "WebP", lossless=True)
+    frame, table = jpeg.index(b"\xff\xc0"), jpeg.index(b"\xff\xc4")
+    small = resized_header(jpeg, 8, 8)[frame:table]
+    hidden = b"\xff\xd0" + struct.pack(">H", 2 + table - frame) + jpeg[frame:table]
+    comment = b"\xff\xd0" + struct.pack(">H", 6) + b"\xff\xfe" + struct.pack(">H", 2 + len(small)) + small
+    size = (7).to_bytes(3, "little")
+    extended = b"RIFF" + struct.pack("<I", len(webp) + 10) + b"WEBPVP8X\x0a" + bytes(7) + size + size + webp[12:]
+    return {
+        "PNG, a second header": png[:8] + png_size(8, 8) + png[8:],
+        "PNG, a later header": png[:8] + png_size(8, 8) + chunk(b"tEXt", b"a\0b") + png[8:],
+        "JPEG, a header behind a restart marker, another in a comment": jpeg[:frame] + hidden + comment + jpeg[table:],
+        "WebP, a canvas that is smaller than its picture": extended,
+    }
+
+
+@pytest.mark.parametrize(("name", "data"), two_sizes(600, 400).items(), ids=two_sizes(600, 400))
+def test_an_image_of_another_size_than_was_checked_is_not_decoded(name: str, data: bytes):
+    for limits in ({}, {"max_pixels": 64}):
+        error = refused(data, **limits)
+        assert error.kind == "damaged", (name, str(error))
+
+
 def test_one_colour_profile_is_skipped():
     png = saved(quarters())
     np.testing.assert_array_equal(
@@ -398,8 +427,9 @@ print(json.dumps([kinds, peak() - before]))
 
 @pytest.mark.slow
 def test_memory_is_bounded(tmp_path: Path):
-    """The largest images that are read, of the widest modes, and three decompression bombs: 16 bytes a pixel are enough
+    """The largest images that are read, of the widest modes, and four decompression bombs: 16 bytes a pixel are enough
     for each."""
+    huge = blank_png(40_000, 40_000)
     files = {
         "large.png": saved(Image.new("RGBA", (5000, 5000), (9, 9, 9, 99))),
         "large.jpg": saved(Image.new("CMYK", (5000, 5000)), "JPEG", progressive=True),
@@ -407,6 +437,7 @@ def test_memory_is_bounded(tmp_path: Path):
         "bomb.png": blank_png(60_000, 60_000),
         "bomb.jpg": resized_header(saved(quarters(), "JPEG"), 65_000, 65_000),
         "bytes.jpg": saved(quarters(), "JPEG") + bytes(30_000_000),
+        "header.png": huge[:8] + png_size(8, 8) + huge[8:],
     }
     for name, data in files.items():
         (tmp_path / name).write_bytes(data)
@@ -416,5 +447,5 @@ def test_memory_is_bounded(tmp_path: Path):
         check=True, capture_output=True, text=True, timeout=100,
     )  # fmt: skip
     kinds, grown = json.loads(ran.stdout)
-    assert kinds == ["", "", "", "pixels", "pixels", "bytes"]
+    assert kinds == ["", "", "", "pixels", "pixels", "bytes", "damaged"]
     assert grown < 16 * 25_000_000 / 2**20 + 50, grown

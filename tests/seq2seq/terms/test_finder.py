@@ -4,6 +4,7 @@ import pytest
 
 from seq2seq.errors import RequestError
 from seq2seq.terms import GlossaryEntry, Term, TermFinder, TermOptions, check_terms, only_terms
+from seq2seq.terms.finder import PhraseIndex
 
 
 def finder(
@@ -117,6 +118,26 @@ def test_an_entry_given_twice_is_one() -> None:
     assert found("Hund", TermFinder(TermOptions((GlossaryEntry("Hund", "dog"), GlossaryEntry("hund", "dog"))))) == [
         ("Hund", "dog")
     ]
+
+
+class CountingWords(list):
+    """Words that count how often one of them is read."""
+
+    reads = 0
+
+    def __getitem__(self, place):
+        self.reads += len(range(*place.indices(len(self)))) if isinstance(place, slice) else 1
+        return super().__getitem__(place)
+
+
+def test_a_long_entry_reads_no_word_of_a_text_more_often_than_it_has_words() -> None:
+    index: PhraseIndex[int] = PhraseIndex(str)
+    index.add(("a",) * 99 + ("b",), 1)
+    index.add(("a", "a"), 2)
+    words = CountingWords(["a"] * 1000 + ["b"])
+    found = [index.longest_at(words, i) for i in range(len(words))]
+    assert words.reads <= 100 * len(words)
+    assert found[0] == (2, 2) and found[901] == (100, 1) and found[999] is found[1000] is None
 
 
 def test_a_hundred_thousand_terms_are_found_by_an_index() -> None:

@@ -1,24 +1,27 @@
 """Processes that read and write documents: limits of time, memory and text, and what they know of the service."""
 
 import asyncio
+import json
 import os
 import time
 from pathlib import Path
 
 import pytest
 
-from documents import AlignedText
+from documents.sentences import Sentence
+from seq2seq.terms import GlossaryEntry, Term, TermOptions
 from service.files import document_processes
-from service.files.document_processes import DocumentProcesses, FileSegment
+from service.files.document_processes import DocumentProcesses, Splitting
 from service.problems import Problem
 from tests.documents.packages import docx, run
 
 HTML = "<p>Ein <b>Hund</b> da.</p>"
+GERMAN = Splitting("de", "en", None)
 
 
 @pytest.fixture
 def processes():
-    processes = DocumentProcesses(1, 30, 500, 1000)
+    processes = DocumentProcesses(1, 30, 500, 1000, 20)
     yield processes
     processes.close()
 
@@ -29,56 +32,77 @@ def write(folder, content: bytes | str):
     return path
 
 
+def line(*translation: object) -> bytes:
+    """A translation as a process reads it."""
+    return json.dumps(translation).encode()
+
+
 def test_a_document_is_read_and_written(processes, tmp_path):
     path = write(tmp_path, HTML)
-    segments = asyncio.run(processes.segments(path, "a.html"))
-    assert segments == [FileSegment("Ein Hund da.", [3, 8])]
-    assert segments[0].has_edge_inside(0, 12) and not segments[0].has_edge_inside(4, 8)
+    assert asyncio.run(processes.beginning(path, "a.html")) == "Ein Hund da."
+    sentences = asyncio.run(processes.sentences(path, "a.html", GERMAN))
+    assert sentences == [Sentence("Ein Hund da.", explain=True, completes=1)]
     words = [(0, 3), (4, 8), (9, 12)]
-    translation = AlignedText("Ist Hund da", words, [(0, 3), (4, 8), (9, 11)], [(0, 0), (1, 1), (2, 2)])
+    translation = line("Ist Hund da", words, [(0, 3), (4, 8), (9, 11)], [(0, 0), (1, 1), (2, 2)])
     with (tmp_path / "out").open("wb") as output:
-        asyncio.run(processes.render(path, "a.html", "en", [translation], output))
+        asyncio.run(processes.render(path, "a.html", GERMAN, [translation], output))
     assert (tmp_path / "out").read_text() == "<p>Ist <b>Hund</b> da</p>"
+
+
+def test_terms_are_found_in_the_whole_text(processes, tmp_path):
+    """And contradictory ones are an error of their field."""
+    path = write(tmp_path, "Da! Das ist Yahoo! Inc. in Ulm.")
+    terms = TermOptions((GlossaryEntry("Yahoo! Inc", "Yahoo"),))
+    sentences = asyncio.run(processes.sentences(path, "a.txt", Splitting("de", "en", terms)))
+    assert [one for one in sentences if one.terms] == [
+        Sentence("Das ist Yahoo! Inc. in Ulm.", (Term(8, 18, "Yahoo"),), completes=1)
+    ]
+    wrong = TermOptions((GlossaryEntry("Hund", "dog"),), ("Hund",))
+    with pytest.raises(Problem, match="glossary cannot be used: 'Hund' has the target 'dog'") as refused:
+        asyncio.run(processes.sentences(path, "a.txt", Splitting("de", "en", wrong)))
+    assert refused.value.fields[0].field == "glossary"
 
 
 @pytest.mark.parametrize(
     ("name", "content", "detail"),
     [
         ("a.txt", "da " * 400, "file has 1,199 characters of text, and at most 1,000 are translated; divide it"),
+        ("a.html", "<p>a" * 21, "file has more than 20 sentences, the most that are translated; divide it"),
+        ("a.txt", "Da! " * 21, "file has more than 20 sentences"),
         ("a.docx", docx("<w:p>").replace(b"PK", b"XX", 1), "file is not of this format"),
         ("a.docx", docx(f"<w:p>{run('<')}</w:p>"), "file in word/document.xml is not well-formed XML"),
     ],
 )
 def test_a_refusal_says_why(processes, tmp_path, name, content, detail):
     with pytest.raises(Problem, match=detail) as refused:
-        asyncio.run(processes.segments(write(tmp_path, content), name))
+        asyncio.run(processes.sentences(write(tmp_path, content), name, GERMAN))
     assert refused.value.status == 400 and refused.value.fields[0].field == "file"
 
 
 def test_time_is_limited(tmp_path):
-    processes = DocumentProcesses(1, 0.01, 500, 1000)
+    processes = DocumentProcesses(1, 0.01, 500, 1000, 20)
     with pytest.raises(Problem, match=r"takes more than 0\.01 s to read"):
-        asyncio.run(processes.segments(write(tmp_path, HTML), "a.html"))
+        asyncio.run(processes.sentences(write(tmp_path, HTML), "a.html", GERMAN))
     processes.close()
 
 
 def test_memory_is_limited(tmp_path):
-    processes = DocumentProcesses(1, 60, 60, 10**9)
+    processes = DocumentProcesses(1, 60, 60, 10**9, 10**9)
     with pytest.raises(Problem, match="memory"):
-        asyncio.run(processes.segments(write(tmp_path, "<p>a</p>" * 400_000), "a.html"))
+        asyncio.run(processes.sentences(write(tmp_path, "<p>a</p>" * 400_000), "a.html", GERMAN))
     processes.close()
 
 
 def test_a_full_disk_is_no_mistake_of_the_document(processes, tmp_path):
     path = write(tmp_path, HTML)
     with Path("/dev/full").open("wb") as output, pytest.raises(OSError, match="No space left"):
-        asyncio.run(processes.render(path, "a.html", "en", [AlignedText("Ist Hund da")], output))
+        asyncio.run(processes.render(path, "a.html", GERMAN, [line("Ist Hund da")], output))
 
 
 def test_a_translation_is_not_far_larger_than_its_document(processes, tmp_path):
     path = write(tmp_path, HTML)
     with (tmp_path / "out").open("wb") as output, pytest.raises(Problem, match="has a translation that is far larger"):
-        asyncio.run(processes.render(path, "a.html", "en", [AlignedText("a" * 1_100_000)], output))
+        asyncio.run(processes.render(path, "a.html", GERMAN, [line("a" * 1_100_000)], output))
 
 
 def test_a_process_has_nothing_of_the_environment(monkeypatch):
@@ -89,9 +113,9 @@ def test_a_process_has_nothing_of_the_environment(monkeypatch):
 def test_a_mistake_is_logged_without_the_text(processes, tmp_path, caplog):
     """A translation too few, which no document has."""
     with (tmp_path / "out").open("wb") as output, pytest.raises(Problem) as failed:
-        asyncio.run(processes.render(write(tmp_path, "<p>secret"), "a.html", "en", [], output))
+        asyncio.run(processes.render(write(tmp_path, "<p>secret"), "a.html", GERMAN, [], output))
     assert failed.value.status == 500
-    assert "ValueError" in caplog.text and "secret" not in caplog.text
+    assert "IndexError" in caplog.text and "secret" not in caplog.text
 
 
 def test_cancelling_ends_the_process(processes, tmp_path, monkeypatch):
@@ -100,7 +124,7 @@ def test_cancelling_ends_the_process(processes, tmp_path, monkeypatch):
     os.mkfifo(path)
 
     async def cancel() -> None:
-        reading = asyncio.create_task(processes.segments(path, "a.txt"))
+        reading = asyncio.create_task(processes.sentences(path, "a.txt", GERMAN))
         await asyncio.sleep(0.5)
         reading.cancel()
         await asyncio.gather(reading, return_exceptions=True)

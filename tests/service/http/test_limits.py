@@ -520,16 +520,21 @@ def fails(logger: logging.Logger) -> None:
     try:
         raise ValueError("what a user wrote")
     except ValueError:
-        logger.error("it\nfailed", exc_info=True, extra={"request_id": "r1", "unknown": "secret"})
+        logger.error(
+            "it\nfailed\r\x1b[2J\x7f\x9b\u2028", exc_info=True, extra={"request_id": "r1", "unknown": "secret"}
+        )
 
 
 def test_a_record_as_json_and_as_text():
-    line = json.loads(written(service_logging.JsonFormatter(), fails))
-    assert (line["level"], line["message"], line["request_id"]) == ("error", "it\nfailed", "r1")
+    written_line = written(service_logging.JsonFormatter(), fails)
+    line = json.loads(written_line)
+    assert (line["level"], line["message"], line["request_id"]) == ("error", "it\nfailed\r\x1b[2J\x7f\x9b\u2028", "r1")
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", line["time"])
     assert line["exception"].startswith("ValueError at ")
     text = written(service_logging.TextFormatter(), fails)
-    assert "error interlinear.tested: it failed request_id=r1 ValueError at " in text and "\n" not in text
+    said = r"it failed\u000d\u001b[2J\u007f\u009b\u2028 request_id=r1 ValueError at "
+    assert f"error interlinear.tested: {said}" in text
+    assert text.isprintable() and written_line.isprintable(), "nothing begins a line or commands a terminal"
     assert "wrote" not in json.dumps(line) + text and "secret" not in json.dumps(line) + text
 
 

@@ -34,7 +34,7 @@ def read(stream: str) -> list[tuple[str, dict]]:
     return events
 
 
-@pytest.mark.parametrize("q", ["Ein Hund läuft im Park.", TEXT, [TEXT, "", "Eine Frau sitzt."]])
+@pytest.mark.parametrize("q", ["Ein Hund läuft im Park.", TEXT, [TEXT, "", "Eine Frau sitzt."], f"{TEXT} \n"])
 def test_prefixes_grow_into_the_plain_answer(client, q):
     request = ASK | {"q": q, "alternatives": 1, "explain": True}
     plain = client.post("/translate", json=request).json()

@@ -99,6 +99,10 @@ def test_the_number_of_sentences_in_a_request_is_bounded(one_model):
         assert client.post("/translate", json=ASK | {"q": "Gut. " * 5}).status_code == 200
         many = client.post("/translate", json=ASK | {"q": ["Gut. Gut. Gut."] * 2})
         assert (many.status_code, "more than 5 sentences" in many.json()["detail"]) == (400, True)
+        unread = {"q": ["<p>Gut</p>" * 6, "<p>which is not well-formed"], "format": "xml"}
+        for q in (unread, unread | {"split_sentences": "0"}, {"q": ["<p>Gut"] * 6, "format": "html"}):
+            refused = client.post("/translate", json=ASK | q)
+            assert (refused.status_code, "more than 5 sentences" in refused.json()["detail"]) == (400, True)
         assert client.post("/translate", json=ASK | {"q": "Gut. Gut.", "explain": True}).status_code == 200
         refused = client.post("/translate", json=ASK | {"q": "Gut. Gut. Gut.", "explain": True})
         assert (refused.status_code, refused.json()["errors"][0]["field"]) == (400, "explain")

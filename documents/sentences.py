@@ -1,0 +1,79 @@
+"""A document's texts as sentences to translate, equal ones once, and the texts' translations from theirs."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from documents.document import Segment
+from documents.inline import AlignedText, join_aligned
+from seq2seq.errors import DataError
+from seq2seq.terms import Term, join_divided, terms_within
+from seq2seq.text.long_sentences import divide
+from seq2seq.text.sentences import sentence_separators, split_text
+
+LONGEST = 5000  # characters of a sentence; a longer one is divided, so that work on one of them is short
+
+
+class Sentence(NamedTuple):
+    """A sentence of a document, which may have it in several places.
+
+    terms: of its text. explain: whether a tag has an edge among its words, so that they must be aligned.
+    completes: the number of the document's texts of which it is the last sentence that stands nowhere before.
+    """
+
+    text: str
+    terms: tuple[Term, ...] = ()
+    explain: bool = False
+    completes: int = 0
+
+
+class DocumentSentences:
+    """The sentences of a document's segments: `sentences` has the different ones in the order of the document."""
+
+    def __init__(
+        self,
+        segments: Sequence[Segment],
+        source: str,
+        target: str,
+        most: int,
+        find_terms: Callable[[str], Sequence[Term]] = lambda text: (),
+    ) -> None:
+        """`source`, `target`: language codes. `most`: limit of sentences, equal ones included. Raises DataError."""
+        self._parts: list[tuple[list[int], list[str], list[int]]] = []  # sentences, separators, offsets of each segment
+        numbers: dict[tuple[str, tuple[Term, ...]], int] = {}
+        explained: set[int] = set()
+        completed: Counter[int] = Counter()
+        count = 0
+        for segment in segments:
+            terms = find_terms(segment.text)
+            spans = split(segment.text, source, terms)
+            count += len(spans)
+            if count > most:
+                raise DataError("", f"has more than {most:,} sentences, the most that are translated", "divide it")
+            own = []
+            for start, end in spans:
+                key = segment.text[start:end], terms_within(terms, start, end)
+                own.append(numbers.setdefault(key, len(numbers)))
+                if segment.has_edge_inside(start, end):
+                    explained.add(own[-1])
+            completed[max(own, default=0)] += 1
+            separators = sentence_separators(segment.text, spans, target)
+            self._parts.append((own, separators, [start for start, _ in spans]))
+        self.sentences = [Sentence(*key, n in explained, completed[n]) for key, n in numbers.items()]
+
+    def join(self, translations: Sequence[AlignedText]) -> list[AlignedText]:
+        """The translations of the segments, from those of `sentences`."""
+        return [
+            join_aligned([translations[n] for n in numbers], separators, offsets)
+            for numbers, separators, offsets in self._parts
+        ]
+
+
+def split(text: str, language: str, terms: Sequence[Term]) -> list[tuple[int, int]]:
+    """The spans of the sentences of a text. A term is in one of them."""
+    kept = [(term.start, term.end) for term in terms]
+    return [
+        part
+        for span in join_divided(split_text(text, language, "1"), terms)
+        for part in divide(text, span, lambda each: each[1] - each[0] <= LONGEST, kept)
+    ]
