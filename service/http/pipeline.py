@@ -20,7 +20,7 @@ from service.engine.admission import Reservation
 from service.engine.engine import INLINE_CHARACTERS, InvalidTextError
 from service.engine.preparation import run_inline_or_in_thread
 from service.http.dependencies import Caller, CallerDep, Service, ServiceDep
-from service.http.kept_glossaries import kept_entries
+from service.http.kept_glossaries import with_kept_entries
 from service.http.openapi import body_documentation
 from service.http.parsing import parsed_body
 from service.http.requests import GenerateRequest, MultimodalRequest, TextsRequest, with_limits
@@ -215,7 +215,7 @@ async def find_term_options(
     if options is None or request.kept_glossary is None:
         return options
     pairs = {item.language_pair for item in generation.inputs}
-    return options.with_fallback(await kept_entries(service, caller, request.kept_glossary, pairs))
+    return await with_kept_entries(service, caller, options, request.kept_glossary, pairs)
 
 
 async def search_and_respond(
