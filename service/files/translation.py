@@ -113,23 +113,24 @@ class FileTranslator:
         """Search one sentence after the other until none remain."""
         for key, sentence in remaining:
             async with slots:
-                answer = await self._search_one(sentence)
+                answer = await self._search_one(sentence, job.awaited)
             job.untranslated += answer is None
             job.done += sentences.add(key, answer)
 
-    async def _search_one(self, sentence: Sentence) -> GenerationResult | None:
+    async def _search_one(self, sentence: Sentence, awaited: bool) -> GenerationResult | None:
         """The answer to a sentence; None if the model cannot read it. Raises Problem."""
         texts, beam = list(sentence.request.texts.values()), sentence.request.options.beam
         attempts = 1
         while True:
             try:
-                with self._engine.admit(CALLER, texts, len, beam) as reservation:
+                with self._engine.admit(CALLER, texts, len, beam, awaited) as reservation:
                     (answer,) = await pivoting.search(self._engine, reservation, [sentence])
                 return answer
             except InvalidTextError:
                 return None
             except Problem as problem:
-                if problem.status not in RETRYABLE_STATUSES or attempts == ATTEMPTS or self._engine.stopping:
+                stopping = self._engine.stopping and not awaited
+                if problem.status not in RETRYABLE_STATUSES or attempts == ATTEMPTS or stopping:
                     raise
                 await asyncio.sleep(min(float(problem.headers.get("Retry-After", 1)), MAX_PAUSE))
             attempts += 1

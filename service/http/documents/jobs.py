@@ -62,8 +62,10 @@ async def finish(service: Service, jobs: FileJobs, job: FileJob, request: Reques
     """Wait until a document is translated. Raises Problem if it cannot be, and forgets the job then; so it does if the
     client has gone, or its time is over."""
     caller: Caller = caller_within(request, service, service.settings.file_work_seconds)
+    job.awaited = True
     try:
-        await caller.wait_for(job.ended.wait())
+        with service.engine.admit(caller.name, ()):  # without texts of its own: a stop waits for it
+            await caller.wait_for(job.ended.wait())
         if job.problem:
             raise job.problem
         if job.status == "cancelled":
