@@ -33,7 +33,7 @@ from service.problems import Problem
 from service.settings import Settings
 
 INLINE_CHARACTERS = 1000  # characters encoded, or serialized in a response, in less time than it takes to wake a thread
-CHARACTERS_PER_TOKEN = 8  # upper bound, used to reserve load for a text until it is encoded
+CHARACTERS_PER_TOKEN = 5  # about, to reserve load for a text until it is encoded
 STOPPING = "the service is being stopped"
 STOPPED = "the service was stopped before this was answered"
 

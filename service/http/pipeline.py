@@ -199,8 +199,8 @@ async def admit_request(service: Service, caller: Caller, request: GenerateReque
     with service.engine.admit(
         caller.name,
         request.input_texts,
-        lambda texts: request.min_sentences(texts, max_sentences),
-        request.beam_size or 1,
+        request.estimate_sentences,
+        request.beam_size or service.models.least_beam,
     ) as reservation:
         await service.auth.charge(caller.request, request.units)
         reservation.charge = lambda tokens: service.auth.charge(caller.request, units_of_tokens(tokens))
