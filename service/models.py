@@ -115,6 +115,11 @@ class ServedModels:
         """The models for a task."""
         return [model for model in self.served if model.task == task]
 
+    @property
+    def least_beam(self) -> int:
+        """The smallest beam of a search without options of its own."""
+        return min((model.bundle.card.search.beam for model in self.served), default=1)
+
     def summarizer(self, reference: str | None) -> ServedModel:
         """The model for headlines, by name if one is given. Raises Problem."""
         return self._named("summarization", reference)[0]

@@ -144,13 +144,18 @@ class Settings(BaseSettings):
     )
     burst: int | None = Field(None, ge=1, description="texts at once; default: those of one second, at least one")
     trusted_proxies: tuple[str, ...] = Field((), description="addresses or networks whose X-Forwarded-For is trusted")
+    public_url: str | None = Field(
+        None,
+        pattern=r"^https?://[^/?#\s]+(/[^?#\s]*)?$",
+        description="the service's address for clients, in URLs of documents; default: the one that they have called",
+    )
     origins: tuple[str, ...] = Field((), description="origins that may send requests from a browser (CORS), or `*`")
 
     header_bytes: int = Field(16 * 1024, ge=1024, description="longest request line and headers together")
     header_fields: int = Field(100, ge=16, description="most headers of a request")
     header_seconds: float = Field(10, gt=0, description="time for a request's headers to arrive")
     body_seconds: float = Field(30, gt=0, description="time for a request's body to arrive")
-    connections: int = Field(1000, ge=1, description="most connections; further ones get 503")
+    connections: int = Field(1000, ge=1, description="most connections; further ones get 503, but for probes")
 
     log_format: Literal["text", "json"] = "text"
     access_log: bool | None = Field(None, description="whether to log every request; default: only in JSON logs")

@@ -191,7 +191,7 @@ class KeyStore:
         Keys whose ID this store already has are not changed. Returns the keys that were added. Raises UsageError if
         another key has the name of one.
         """
-        with other._database.transaction() as connection:
+        with other._database.transaction(writes=False) as connection:
             rows = [dict(row._mapping) for row in connection.execute(select(KEYS))]
         with self._database.transaction(create=True) as connection:
             known_ids = set(connection.scalars(select(KEYS.c.id)))
@@ -208,7 +208,7 @@ class KeyStore:
 
     def list_keys(self) -> list[ApiKey]:
         """All keys, including expired and revoked ones, in order of creation."""
-        with self._database.transaction() as connection:
+        with self._database.transaction(writes=False) as connection:
             return _select_keys(connection, _now().date())
 
     def reserve(self, key_id: str, cost: int, pending: int, today: date) -> tuple[int, ApiKey | None]:
@@ -233,7 +233,7 @@ class KeyStore:
         `wanted`: units to reserve in advance, by key; fewer are granted if little is left. The largest
         MAX_SHARED_CALLERS of `taken` are written.
         """
-        with self._database.transaction() as connection:
+        with self._database.transaction(writes=bool(used or wanted or taken)) as connection:
             _lock_keys(connection, {key_id for _, key_id in used} | set(wanted or ()))
             for (day, key_id), units in sorted(used.items()):
                 _add_usage(connection, key_id, units, day)

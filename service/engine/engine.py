@@ -33,7 +33,7 @@ from service.problems import Problem
 from service.settings import Settings
 
 INLINE_CHARACTERS = 1000  # characters encoded, or serialized in a response, in less time than it takes to wake a thread
-CHARACTERS_PER_TOKEN = 8  # upper bound, used to reserve load for a text until it is encoded
+CHARACTERS_PER_TOKEN = 5  # about, to reserve load for a text until it is encoded
 STOPPING = "the service is being stopped"
 STOPPED = "the service was stopped before this was answered"
 
@@ -145,19 +145,27 @@ class Engine:
 
     @contextmanager
     def admit(
-        self, caller: str, texts: Sequence[str], min_texts: Callable[[Sequence[str]], int] = len, beam: int = 1
+        self,
+        caller: str,
+        texts: Sequence[str],
+        estimate: Callable[[Sequence[str]], int] = len,
+        beam: int = 1,
+        accepted: bool = False,
     ) -> Iterator[Reservation]:
         """Reserve queue load for a request's texts while they are split and encoded.
 
-        `min_texts`: a lower bound of the number of texts to search for some of these texts. A text equal to one in
-        flight does not count, because it usually shares that text's result. Raises Problem 429 if too much waits, and
-        503 when stopping.
+        `accepted`: they are of a request that was admitted before, such as a document, and is finished while the
+        service is being stopped.
+
+        `estimate`: about the number of sentences to search for some of these texts. What is refused here costs no
+        more than that. A text equal to one in flight does not count, because it usually shares that text's result.
+        Raises Problem 429 if too much waits, and 503 when stopping.
         """
         caller = caller if self.settings.fair else ""
         with self._lock:
-            self._check_accepting()
+            self._check_accepting(accepted)
             new = list(dict.fromkeys(text for text in texts if text not in self._texts_in_flight))
-            load = QueueLoad(min_texts(new), sum(map(len, new)) // CHARACTERS_PER_TOKEN * beam)
+            load = QueueLoad(estimate(new), sum(map(len, new)) // CHARACTERS_PER_TOKEN * beam)
             reservation = Reservation(caller, texts, load, len(new))
             self._dispatcher.check_queue(caller, load)
             self.admission.add(caller, load.texts, load.tokens)
@@ -248,11 +256,11 @@ class Engine:
             pending.closed = True
             self._dispatcher.abort_unwanted(sequences)
 
-    def _check_accepting(self) -> None:
-        """Raises Problem if the engine does not accept requests."""
-        if self._stopping.is_set() or not self._started:
+    def _check_accepting(self, accepted: bool) -> None:
+        """Raises Problem if the engine does not accept requests or, for `accepted` work, texts."""
+        if self._stopped_accepting or (self._stopping.is_set() and not accepted) or not self._started:
             self._dispatcher.reject("stopping", Problem.unavailable(STOPPING))
-        if not self.ready:
+        if not any(handle.available for handle in self.pool):
             self._dispatcher.reject("engine", Problem.unavailable(NO_WORKER))
 
     def _encode(self, item: tuple[int, tuple[ServedModel, Request]]) -> EncodedRequest:

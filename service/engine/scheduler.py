@@ -29,7 +29,7 @@ class Batch:
 
     generation: SequenceGenerator
     callers_by_number: dict[int, str] = field(default_factory=dict)  # caller who is charged, by number
-    seconds_used: float = 0.0  # seconds of its steps, divided by its callers at each step
+    seconds_used: float = 0.0  # seconds of its steps, each divided by its weight
     idle: bool = True  # whether it had nothing to step at the last check
 
     @property
@@ -119,6 +119,12 @@ class BatchScheduler:
         if batch is self.main_batch and self.waiting:
             return True
         return bool(batch.callers_by_number) or (batch is self.retry_batch and bool(self.to_retry))
+
+    def weight(self, batch: Batch) -> int:
+        """The share of the time that a batch has, beside others: one for each of its callers. That of few texts has at
+        least twice that of the many, so that these, however many callers they are of, delay it by half at most."""
+        apart = batch is self.reserved_batch and batch is not self.main_batch
+        return max(1, batch.callers, 2 * self.main_batch.callers if apart else 0)
 
     def fill_reserved_slots(self) -> None:
         """Assign reserved slots to callers who are crowded out by another, who has many times as many texts."""

@@ -153,7 +153,7 @@ class SearchThread:
                 self._step_batch(scheduler, batch)
             except Exception as error:
                 self._on_step_failed(scheduler, batch, exception_location(error))
-            batch.seconds_used += (time.perf_counter() - started) / max(1, batch.callers)
+            batch.seconds_used += (time.perf_counter() - started) / scheduler.weight(batch)
         for scheduler in self.schedulers.values():
             if scheduler.reported and not scheduler.searching:
                 self._report(scheduler, {}, [])

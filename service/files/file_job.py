@@ -45,6 +45,7 @@ class FileJob:
     id: unguessable; it is all that a download needs.
     owner: the name of the caller's key, empty without one: only they see the job.
     caller: whose share of the running jobs it takes.
+    awaited: whether a client waits for the answer, also while the service is being stopped.
     done, total: segments of the document, once it is parsed. untranslated: sentences that no model could read.
     expires: when the service forgets it, once it has ended.
     """
@@ -55,6 +56,7 @@ class FileJob:
     upload: StoredFile
     id: str = field(default_factory=lambda: secrets.token_urlsafe(24))
     status: FileStatus = "queued"
+    awaited: bool = False
     done: int = 0
     total: int = 0
     untranslated: int = 0

@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
@@ -16,7 +17,7 @@ from service.settings import Settings
 
 log = logging.getLogger("interlinear.service")
 
-MAX_RETRY_AFTER = 60  # upper bound of Retry-After, in seconds
+RETRY_AFTER = 60  # seconds, while no document ends that could make room
 
 
 class FileJobs:
@@ -74,16 +75,13 @@ class FileJobs:
             raise cannot_keep(error) from None
 
     def submit(self, job: FileJob) -> None:
-        """Queue a job. Its caller's oldest one that has ended makes room for it. Raises Problem."""
+        """Queue a job. If there is no room for it, one that has ended makes room. Raises Problem."""
         own = [other for other in self._jobs.values() if other.caller == job.caller]
-        if len(own) >= self.settings.files_per_caller or len(self._jobs) >= self.settings.files_kept:
-            ended = next((other for other in own if other.status in ENDED), None)
-            if ended is None:
-                reason = f"{len(self._jobs)} documents are kept already"
-                if len(own) >= self.settings.files_per_caller:
-                    reason = f"{len(own)} documents of yours wait or are translated already"
-                raise self._no_room(reason)
-            self.forget(ended)
+        if len(own) >= self.settings.files_per_caller:
+            if not self._forget_ended(own):
+                raise self._no_room(f"{len(own)} documents of yours wait or are translated already")
+        elif len(self._jobs) >= self.settings.files_kept and not self._forget_ended(self._largest_holders_first()):
+            raise self._no_room(f"{len(self._jobs)} documents wait or are translated already")
         self._jobs[job.id] = job
         self._number += 1
         self._numbers[self._number] = job
@@ -115,6 +113,28 @@ class FileJobs:
             task.cancel()  # it deletes the files once nothing uses them
         else:
             job.delete_files()
+
+    def make_room(self, size: int) -> None:
+        """Forget documents that have ended until an upload of so many bytes fits, if there are enough."""
+        while self.store.used + size > self.store.total_bytes:
+            by_bytes = self._largest_holders_first(lambda job: job.upload.size + (job.result.size if job.result else 0))
+            if not self._forget_ended(by_bytes):
+                return
+
+    def _largest_holders_first(self, size: Callable[[FileJob], int] = lambda _: 1) -> list[FileJob]:
+        """All jobs: those of the caller who holds most first, a caller's in the order of their arrival. So nobody's
+        documents, however small, keep others from the service."""
+        held: Counter[str] = Counter()
+        for job in self._jobs.values():
+            held[job.caller] += size(job)
+        return sorted(self._jobs.values(), key=lambda job: -held[job.caller])
+
+    def _forget_ended(self, jobs: Sequence[FileJob]) -> bool:
+        """Forget the first of the jobs that has ended; False if none has."""
+        ended = next((job for job in jobs if job.status in ENDED), None)
+        if ended:
+            self.forget(ended)
+        return ended is not None
 
     def _start_next(self) -> None:
         while self._waiting and len(self._tasks) < self.settings.file_jobs:
@@ -176,13 +196,10 @@ class FileJobs:
 
     def _no_room(self, reason: str) -> Problem:
         self.metrics.rejected.labels("files").inc()
-        ends = [job.expires for job in list(self._jobs.values()) if job.expires]
-        seconds = (min(ends) - datetime.now(UTC)).total_seconds() if ends else MAX_RETRY_AFTER
-        wait = min(max(int(seconds) + 1, 1), MAX_RETRY_AFTER)
-        return Problem.too_many_requests(f"{reason}; come again in {wait} s", wait)
+        return Problem.too_many_requests(f"{reason}; come again in {RETRY_AFTER} s", RETRY_AFTER)
 
 
 def cannot_keep(error: OSError) -> Problem:
     """The error for a file that cannot be written now."""
     log.error("a document cannot be kept: %s", error.strerror)
-    return Problem.unavailable("the document cannot be kept now; the service's log says why", MAX_RETRY_AFTER)
+    return Problem.unavailable("the document cannot be kept now; the service's log says why", RETRY_AFTER)

@@ -130,7 +130,7 @@ class FileTranslator:
         )
         parts = []
         for j, part in enumerate(text.sentences):
-            answer = await self._search_one(pivoting.Sentence(model, part, pivot))
+            answer = await self._search_one(pivoting.Sentence(model, part, pivot), job.awaited)
             job.untranslated += answer is None
             parts.append(sentence_translation(part.texts[model.source], answer and text.format_answer(j, answer)))
         aligned = align_sentences(
@@ -138,19 +138,20 @@ class FileTranslator:
         )
         return json.dumps([aligned.text, aligned.source_words, aligned.target_words, aligned.links]).encode()
 
-    async def _search_one(self, sentence: pivoting.Sentence) -> GenerationResult | None:
+    async def _search_one(self, sentence: pivoting.Sentence, awaited: bool) -> GenerationResult | None:
         """The answer to a sentence; None if the model cannot read it. Raises Problem."""
         texts, beam = list(sentence.request.texts.values()), sentence.request.options.beam
         attempts = 1
         while True:
             try:
-                with self._engine.admit(CALLER, texts, len, beam) as reservation:
+                with self._engine.admit(CALLER, texts, len, beam, awaited) as reservation:
                     (answer,) = await pivoting.search(self._engine, reservation, [sentence])
                 return answer
             except InvalidTextError:
                 return None
             except Problem as problem:
-                if problem.status not in RETRYABLE_STATUSES or attempts == ATTEMPTS or self._engine.stopping:
+                stopping = self._engine.stopping and not awaited
+                if problem.status not in RETRYABLE_STATUSES or attempts == ATTEMPTS or stopping:
                     raise
                 await asyncio.sleep(min(float(problem.headers.get("Retry-After", 1)), MAX_PAUSE))
             attempts += 1

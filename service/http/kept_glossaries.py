@@ -1,17 +1,24 @@
 """Access of requests to the glossaries that the service keeps: each caller to those of its key."""
 
 import asyncio
+import logging
 from collections.abc import Callable
+from functools import lru_cache
 from typing import TypeVar
 
 from seq2seq.errors import StoreError
-from seq2seq.terms import GlossaryEntry
+from seq2seq.terms import GlossaryEntry, TermOptions
+from seq2seq.terms.entries import parse_entries
 from service.http.dependencies import Caller, Service, ServiceDep
 from service.language_tags import tag_distance
 from service.problems import Problem
 from service.store.glossary_store import Glossary, GlossaryStore
 
 T = TypeVar("T")
+
+log = logging.getLogger("interlinear.service")
+
+CHARACTERS_PER_UNIT = 100_000  # of a kept glossary, read and indexed in the time in which a text is searched
 
 
 async def glossary_store(service: ServiceDep) -> GlossaryStore:
@@ -32,14 +39,13 @@ async def in_store(work: Callable[[], T]) -> T:
     try:
         return await asyncio.to_thread(work)
     except StoreError as error:
-        raise Problem.unavailable(f"the glossaries cannot be read or written now: {error.problem}") from None
+        log.error("glossaries: %s", error)
+        raise Problem.unavailable("the glossaries cannot be used now; the service's log says why") from None
 
 
-async def find_glossary(
-    store: GlossaryStore, caller: Caller, glossary_id: str
-) -> tuple[Glossary, tuple[GlossaryEntry, ...]]:
-    """A glossary of the caller, with its entries. Raises Problem 404 if there is none, or it is another caller's."""
-    found = await in_store(lambda: store.get(owner(caller), glossary_id))
+async def find_glossary(store: GlossaryStore, caller: Caller, glossary_id: str) -> Glossary:
+    """A glossary of the caller. Raises Problem 404 if there is none, or it is another caller's."""
+    found = await in_store(lambda: store.find(owner(caller), glossary_id))
     if found is None:
         raise no_such_glossary(glossary_id)
     return found
@@ -49,14 +55,14 @@ def no_such_glossary(glossary_id: str) -> Problem:
     return Problem(404, f"you have no glossary {glossary_id!r:.50}")
 
 
-async def kept_entries(
-    service: Service, caller: Caller, glossary_id: str, language_pairs: set[tuple[str, str]]
-) -> tuple[GlossaryEntry, ...]:
-    """The entries of the glossary that a translation names. Raises Problem if the caller has none such, or it is for
-    other languages."""
+async def with_kept_entries(
+    service: Service, caller: Caller, options: TermOptions, glossary_id: str, language_pairs: set[tuple[str, str]]
+) -> TermOptions:
+    """The options with the entries of the glossary that a translation names, whose characters are charged. Raises
+    Problem if the caller has no such glossary, or it is for other languages."""
     store = await glossary_store(service)
     try:
-        glossary, entries = await find_glossary(store, caller, glossary_id)
+        glossary = await find_glossary(store, caller, glossary_id)
     except Problem as problem:
         if problem.status != 404:  # the store cannot be read now
             raise
@@ -67,4 +73,12 @@ async def kept_entries(
                 "glossary_id",
                 f"is for {glossary.source} to {glossary.target}, and the translation is from {source} to {target}",
             )
-    return entries
+    text = await in_store(lambda: store.read_entries(owner(caller), glossary_id) or "")
+    await service.auth.charge(caller.request, caller.request.state.charged + len(text) // CHARACTERS_PER_UNIT)
+    return await asyncio.to_thread(lambda: options.with_fallback(read_entries(text)))
+
+
+@lru_cache(maxsize=8)
+def read_entries(text: str) -> tuple[GlossaryEntry, ...]:
+    """The entries of a kept glossary's text."""
+    return tuple(parse_entries(text.split("\n"), "tsv", "entries"))

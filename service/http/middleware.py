@@ -6,6 +6,7 @@ import re
 import time
 import uuid
 from collections.abc import Mapping
+from urllib.parse import unquote
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -21,9 +22,11 @@ log = logging.getLogger("interlinear.service")
 access_log = logging.getLogger("interlinear.access")
 
 REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+ABSOLUTE = re.compile(rb"https?://([^/]*)", re.IGNORECASE)  # what precedes the path of a target in absolute form
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 CLOSE_CONNECTION = {"Connection": "close"}
+PROBES = ("/health", "/health/live", "/health/ready")  # answered above the limit of connections, too
 
 SECURITY_HEADERS = {
     "Content-Security-Policy": (
@@ -56,10 +59,12 @@ class RequestMiddleware:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
+        to_origin_form(scope)
         value = Headers(scope=scope).get("x-request-id", "")
         request_id = value if REQUEST_ID.fullmatch(value) else uuid.uuid4().hex
         state = scope.setdefault("state", {})
         state["request_id"] = request_id
+        above_limit = state.get("above_limit", False)  # of `service.http.server`
         started, status = time.perf_counter(), 0
 
         async def answer(message: Message) -> None:
@@ -69,12 +74,16 @@ class RequestMiddleware:
                 headers = MutableHeaders(scope=message)
                 headers["X-Request-ID"] = request_id
                 headers.setdefault("Cache-Control", "no-store")
-                for name, value in (SECURITY_HEADERS | state.get("limits", {})).items():
+                closing = CLOSE_CONNECTION if above_limit else {}
+                for name, value in (SECURITY_HEADERS | state.get("limits", {}) | closing).items():
                     headers[name] = value
             await send(message)
 
         try:
-            if problem := ambiguous_framing(scope):
+            if above_limit and scope["path"] not in PROBES:
+                self.metrics.rejected.labels("connections").inc()
+                await problem_response(too_many_connections(), request_id)(scope, receive, answer)
+            elif problem := ambiguous_framing(scope):
                 self.metrics.rejected.labels("http").inc()
                 await problem_response(problem, request_id)(scope, receive, answer)
             elif problem := self.too_large(scope):
@@ -108,6 +117,20 @@ class RequestMiddleware:
         if length > self.header_bytes:
             return Problem(431, f"the headers are longer than {self.header_bytes} bytes", headers=CLOSE_CONNECTION)
         return None
+
+
+def too_many_connections() -> Problem:
+    """The error of a connection above the limit."""
+    return Problem.unavailable("there are too many connections")
+
+
+def to_origin_form(scope: Scope) -> None:
+    """Serve `GET http://host/path` as `GET /path` of that host, which every server has to accept (RFC 9112, 3.2.2)."""
+    if found := ABSOLUTE.match(scope.get("raw_path") or b""):
+        headers = [(name, value) for name, value in scope["headers"] if name != b"host"]
+        scope["headers"] = [(b"host", found[1]), *headers]
+        scope["raw_path"] = scope["raw_path"][found.end() :] or b"/"
+        scope["path"] = unquote(scope["raw_path"].decode("ascii"))
 
 
 def ambiguous_framing(scope: Scope) -> Problem | None:

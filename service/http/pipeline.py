@@ -21,7 +21,7 @@ from service.engine.admission import Reservation
 from service.engine.engine import INLINE_CHARACTERS, InvalidTextError
 from service.engine.preparation import run_inline_or_in_thread
 from service.http.dependencies import Caller, CallerDep, Service, ServiceDep
-from service.http.kept_glossaries import kept_entries
+from service.http.kept_glossaries import with_kept_entries
 from service.http.openapi import body_documentation
 from service.http.parsing import parsed_body
 from service.http.requests import GenerateRequest, MultimodalRequest, TextsRequest, with_limits
@@ -217,8 +217,8 @@ async def admit_request(service: Service, caller: Caller, request: GenerateReque
     with service.engine.admit(
         caller.name,
         request.input_texts,
-        lambda texts: request.min_sentences(texts, max_sentences),
-        request.beam_size or 1,
+        request.estimate_sentences,
+        request.beam_size or service.models.least_beam,
     ) as reservation:
         await service.auth.charge(caller.request, request.units)
         reservation.charge = lambda tokens: service.auth.charge(caller.request, units_of_tokens(tokens))
@@ -233,7 +233,7 @@ async def find_term_options(
     if options is None or request.kept_glossary is None:
         return options
     pairs = {item.language_pair for item in generation.inputs if item.kept is None}
-    return options.with_fallback(await kept_entries(service, caller, request.kept_glossary, pairs))
+    return await with_kept_entries(service, caller, options, request.kept_glossary, pairs)
 
 
 async def search_and_respond(

@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar
 from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag, create_model
 
 from seq2seq.terms import TermOptions
-from seq2seq.text.sentences import SplitMode, fewest_of
+from seq2seq.text.sentences import SplitMode, estimated_sentences, fewest_of
 from service.http.terms import GlossaryTerm, term_fields, term_options
 from service.inference.images import EXAMPLE_IMAGE, Base64Image
 from service.inference.markup import MarkupFormat
@@ -174,6 +174,10 @@ class GenerateRequest(ApiRequest):
         once it exceeds `most`."""
         return 1 if texts or not self.input_texts else 0
 
+    def estimate_sentences(self, texts: Sequence[str]) -> int:
+        """About the number of sentences to search for `texts`, found without segmenting them."""
+        return self.min_sentences(texts, len(texts))
+
 
 class TextsRequest(GenerateRequest):
     """A text or a list of texts."""
@@ -213,6 +217,9 @@ class TextsRequest(GenerateRequest):
 
     def min_sentences(self, texts: Sequence[str], most: int) -> int:
         return sum(1 for text in texts if text.strip())
+
+    def estimate_sentences(self, texts: Sequence[str]) -> int:
+        return sum(map(estimated_sentences, texts))
 
 
 class TranslateRequest(TextsRequest):

@@ -101,7 +101,7 @@ def reserve_second_searches(
     if sentences:
         outputs = outputs_translated(len(sentences))
         characters = sum(len(text) for sentence in sentences for text in sentence.texts.values())
-        tokens = characters // CHARACTERS_PER_TOKEN * (request.beam_size or 1)
+        tokens = characters // CHARACTERS_PER_TOKEN * (request.beam_size or service.models.least_beam)
         service.engine.reserve_later(reservation, outputs * len(sentences), outputs * tokens)
 
 

@@ -3,6 +3,7 @@ answer."""
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import aclosing
 from dataclasses import replace
@@ -20,6 +21,7 @@ from service.inference.segmentation import Segmented
 from service.problems import CLIENT_CLOSED_REQUEST, RETRYABLE_STATUSES, Problem, problem_json
 
 MEDIA_TYPE = "text/event-stream"
+NO_WEIGHT = re.compile(r"q=0(\.0*)?")
 HEARTBEAT = b": alive\n\n"
 
 EVENT_RESPONSES: dict[int | str, dict[str, Any]] = {
@@ -147,8 +149,12 @@ async def respond_or_stream(
 
 
 def accepts_events(accept: str) -> bool:
-    """Whether an Accept header names the media type of server-sent events."""
-    return any(part.partition(";")[0].strip().lower() == MEDIA_TYPE for part in accept.split(","))
+    """Whether an Accept header names the media type of server-sent events, with a weight above 0."""
+    ranges = (part.lower().replace(" ", "").split(";") for part in accept.split(","))
+    return any(
+        media_type == MEDIA_TYPE and not any(NO_WEIGHT.fullmatch(parameter) for parameter in parameters)
+        for media_type, *parameters in ranges
+    )
 
 
 async def event_stream(

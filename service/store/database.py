@@ -17,6 +17,8 @@ from seq2seq.installation import how_to_install
 LARGEST_INTEGER = 2**31 - 1  # in a column of PostgreSQL
 STORE_TIMEOUT = 5  # seconds to wait for a connection, for another writer, and for a statement
 
+IMMEDIATE = "interlinear_immediate"  # an option of a connection: whether its transaction takes the write lock
+
 CreateSchema = Callable[[Connection, Path | None, bool], None]
 
 
@@ -60,14 +62,16 @@ class Database:
         return float(connection.scalar(select(extract("epoch", func.clock_timestamp()))) or 0.0)
 
     @contextmanager
-    def transaction(self, create: bool = False) -> Iterator[Connection]:
-        """A connection inside one transaction. `create`: whether a file that does not exist is created."""
+    def transaction(self, create: bool = False, writes: bool = True) -> Iterator[Connection]:
+        """A connection inside one transaction. `create`: whether a file that does not exist is created; `writes`: one
+        that only reads takes no lock that others wait for."""
         try:
             if self.path and create:
                 os.close(os.open(self.path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
             elif self.path and not self.path.is_file():
                 raise self.error(self.name, "there is no such file", self.remedy)
-            with self._engine.begin() as connection:
+            engine = self._engine.execution_options(**{IMMEDIATE: writes or not self._schema_ready})
+            with engine.begin() as connection:
                 if not self._schema_ready:
                     self._create_schema(connection, self.path, create)
                 yield connection
@@ -105,8 +109,9 @@ def _sqlite_engine(path: Path) -> Engine:
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
-        """Take the write lock when the transaction begins, because SQLite waits for other writers only there."""
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
+        """Take the write lock when a transaction that writes begins, because SQLite waits for other writers only
+        there."""
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if connection.get_execution_options()[IMMEDIATE] else "BEGIN")
 
     return engine
 

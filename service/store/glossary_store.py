@@ -25,7 +25,7 @@ from sqlalchemy import (
 )
 
 from seq2seq.terms import GlossaryEntry
-from seq2seq.terms.entries import parse_entries, write_entries
+from seq2seq.terms.entries import write_entries
 from service.store.database import Database
 
 metadata = MetaData()
@@ -96,19 +96,23 @@ class GlossaryStore:
 
     def list(self, key: str) -> list[Glossary]:
         """The glossaries of a key, the oldest first."""
-        columns = [column for column in GLOSSARIES.c if column.name != "entries"]
-        chosen = select(*columns).where(GLOSSARIES.c.key == key).order_by(GLOSSARIES.c.created, GLOSSARIES.c.id)
-        with self._database.transaction(create=True) as connection:
-            return [_read(row) for row in connection.execute(chosen)]
+        return [*self._select(GLOSSARIES.c.key == key)]
 
-    def get(self, key: str, glossary_id: str) -> tuple[Glossary, tuple[GlossaryEntry, ...]] | None:
-        """A key's glossary and its entries; None if the key has no such glossary."""
-        chosen = select(GLOSSARIES).where(_is_glossary(key, glossary_id))
-        with self._database.transaction(create=True) as connection:
-            row = connection.execute(chosen).one_or_none()
-        if row is None:
-            return None
-        return _read(row), tuple(parse_entries(row.entries.split("\n"), "tsv", glossary_id))
+    def find(self, key: str, glossary_id: str) -> Glossary | None:
+        """A key's glossary; None if the key has no such glossary."""
+        return next(iter(self._select(_is_glossary(key, glossary_id))), None)
+
+    def read_entries(self, key: str, glossary_id: str) -> str | None:
+        """The entries of a key's glossary as `write_entries` writes them; None if the key has no such glossary."""
+        chosen = select(GLOSSARIES.c.entries).where(_is_glossary(key, glossary_id))
+        with self._database.transaction(create=True, writes=False) as connection:
+            return connection.scalar(chosen)
+
+    def _select(self, condition: ColumnElement[bool]) -> Sequence[Glossary]:
+        columns = [column for column in GLOSSARIES.c if column.name != "entries"]
+        chosen = select(*columns).where(condition).order_by(GLOSSARIES.c.created, GLOSSARIES.c.id)
+        with self._database.transaction(create=True, writes=False) as connection:
+            return [_read(row) for row in connection.execute(chosen)]
 
     def delete(self, key: str, glossary_id: str) -> bool:
         """Delete a key's glossary; False if it has no such glossary."""

@@ -129,7 +129,7 @@ class SuggestionStore:
         """The suggestions in the order of their arrival, all or those of a key (by name), and of languages."""
         wanted = {SUGGESTIONS.c.key: key, SUGGESTIONS.c.source: source, SUGGESTIONS.c.target: target}
         chosen = [column == value for column, value in wanted.items() if value is not None]
-        with self._database.transaction() as connection:
+        with self._database.transaction(writes=False) as connection:
             rows = connection.execute(select(SUGGESTIONS).where(*chosen).order_by(SUGGESTIONS.c.id)).all()
         return [
             StoredSuggestion(

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from service.inference.images import BASE64_OVERHEAD
 from service.settings import Settings
 from tests.stack.compose import read
 
@@ -86,6 +87,42 @@ def test_documents_leave_room_for_keys():
     folder = service.environment["INTERLINEAR_SERVE_FILES_FOLDER"]
     keys = str(Path(service.environment["INTERLINEAR_SERVE_KEYS"]).parent)
     assert {volumes[folder], volumes[keys]} == {"documents", "keys"}
+
+
+def test_the_proxy_keeps_the_limits_that_the_security_page_leaves_to_it():
+    """The file of nginx that compose mounts: times, lengths and connections are limited, and what the service allows
+    is let through."""
+    path = "deploy/nginx/interlinear.conf"
+    proxy = STACK.services["proxy"]
+    assert f"./{path}:{proxy.command[1]}:ro" in proxy.volumes
+    assert path in (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
+    text = re.sub("#.*", "", (ROOT / path).read_text())
+    said = [(name, *words.split()) for name, words in re.findall(r"(\w+) ([^;{}]+);", text)]
+
+    def numbers(name: str) -> list[int]:
+        units = {"s": 1, "m": 2**20, "k": 2**10}
+        return [int(words[0][:-1]) * units[words[0][-1]] for directive, *words in said if directive == name]
+
+    settings = Settings()
+    for slow in ("client_header_timeout", "client_body_timeout", "send_timeout"):
+        assert numbers(slow) and numbers(slow)[0] <= settings.header_seconds
+    assert ("limit_conn", "addresses", "50") in said and ("proxy_request_buffering", "on") in said
+    largest = settings.body_bytes + max(BASE64_OVERHEAD * settings.image_bytes, settings.file_bytes)
+    assert largest <= numbers("client_max_body_size")[0] < 2 * largest
+    ordinary, documents = numbers("proxy_read_timeout")
+    assert settings.seconds < ordinary < settings.file_work_seconds < documents, "clients see the service's 504"
+    assert ("proxy_set_header", "X-Forwarded-For", "$remote_addr") in said, "replaced, not appended to"
+    assert ("deny", "all") in said and [words for name, *words in said if name == "listen"] == [["8443", "ssl"]]
+
+
+def test_nginx_accepts_the_file_of_the_proxy(tmp_path):
+    if not shutil.which("nginx"):
+        pytest.skip("nginx is not here: apt-get install nginx-light")
+    subject = ["-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=localhost"]
+    passes("openssl", "req", *subject, "-keyout", tmp_path / "tls_key", "-out", tmp_path / "tls_certificate")
+    text = (ROOT / "deploy" / "nginx" / "interlinear.conf").read_text()
+    (tmp_path / "a.conf").write_text(text.replace("/run/secrets", str(tmp_path)).replace("service:8", "127.0.0.1:8"))
+    passes("nginx", "-t", "-e", "/dev/stderr", "-c", tmp_path / "a.conf")
 
 
 def test_no_secret_is_in_the_environment():

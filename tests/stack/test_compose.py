@@ -21,7 +21,7 @@ def test_services_start_after_their_dependencies() -> None:
     order = list(FILE.in_order())
     assert order.index("postgres") < order.index("mlflow") < order.index("ray-head") < order.index("ray-worker")
     assert order.index("mlflow") < order.index("service") and sorted(order) == sorted(FILE.services)
-    assert [name for name, service in FILE.services.items() if service.profiles] == ["service"]
+    assert [name for name, service in FILE.services.items() if service.profiles] == ["service", "proxy"]
 
 
 def test_variables_are_substituted_as_by_compose() -> None:

@@ -7,7 +7,7 @@ from service.files.file_job import FileJob, FileRequest
 from service.files.job_queue import FileJobs
 from service.http.dependencies import Caller, Service, ServiceDep, caller_within
 from service.http.documents.messages import TranslateFileRequest
-from service.http.kept_glossaries import kept_entries, owner
+from service.http.kept_glossaries import owner, with_kept_entries
 from service.http.terms import term_options
 from service.problems import Problem
 
@@ -44,7 +44,7 @@ def file_request(service: Service, caller: Caller, request: TranslateFileRequest
     async def find_terms(language_pair: tuple[str, str]) -> TermOptions:
         if request.glossary_id is None:
             return options
-        return options.with_fallback(await kept_entries(service, caller, request.glossary_id, {language_pair}))
+        return await with_kept_entries(service, caller, options, request.glossary_id, {language_pair})
 
     return FileRequest(
         request.file.name,
@@ -62,8 +62,10 @@ async def finish(service: Service, jobs: FileJobs, job: FileJob, request: Reques
     """Wait until a document is translated. Raises Problem if it cannot be, and forgets the job then; so it does if the
     client has gone, or its time is over."""
     caller: Caller = caller_within(request, service, service.settings.file_work_seconds)
+    job.awaited = True
     try:
-        await caller.wait_for(job.ended.wait())
+        with service.engine.admit(caller.name, ()):  # without texts of its own: a stop waits for it
+            await caller.wait_for(job.ended.wait())
         if job.problem:
             raise job.problem
         if job.status == "cancelled":

@@ -83,7 +83,13 @@ class FileInformation(ApiResponse):
 
 def download_url(job: FileJob, request: Request) -> str:
     """Where a translated document can be downloaded."""
-    return str(request.url_for("download_file", file_name=job.download))
+    return public_url(request, "download_file", file_name=job.download)
+
+
+def public_url(request: Request, route: str, **parameters: str) -> str:
+    """The URL of a route for clients: at the service's public address, or else at the one that they have called."""
+    url, public = request.url_for(route, **parameters), request.app.state.service.settings.public_url
+    return f"{public.rstrip('/')}{url.path}" if public else str(url)
 
 
 def translate_file_request_with_limits(settings: Settings) -> type[TranslateFileRequest]:

@@ -138,7 +138,10 @@ async def read_form(request: Request, service: Service, sink: Callable[[str, str
     media, options = media_type(request)
     if media != MULTIPART:
         raise Problem(415, f"a body with a document is {MULTIPART}, not {media}")
-    reader = MultipartReader(options, sink, service.settings.body_bytes)
+    jobs, settings = service.files, service.settings
+    if jobs:
+        jobs.make_room(min(int(request.headers.get("content-length", settings.file_bytes)), settings.file_bytes))
+    reader = MultipartReader(options, sink, settings.body_bytes)
     async for chunk in request.stream():
         await run_inline_or_in_thread(len(chunk) <= INLINE_BYTES, reader.write, chunk, executor=service.parse_executor)
         request.state.body.release(len(chunk))

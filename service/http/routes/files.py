@@ -13,6 +13,7 @@ from service.http.documents.messages import (
     TranslateFileRequest,
     TranslateFileResponse,
     download_url,
+    public_url,
     translate_file_request_with_limits,
 )
 from service.http.documents.upload import open_document, uploaded_form
@@ -58,7 +59,7 @@ def router(settings: Settings) -> APIRouter:
         """Translate a document, and answer once it is done; with `Prefer: respond-async` at once."""
         job = accept_job(service, jobs, http_request, request)
         if prefers_async(http_request.headers.getlist("prefer")):
-            location = str(http_request.url_for("get_file", file_id=job.id))
+            location = public_url(http_request, "get_file", file_id=job.id)
             headers = {"Location": location, "Preference-Applied": RESPOND_ASYNC}
             content = FileInformation.of(job, http_request).model_dump(mode="json", exclude_none=True)
             return JSONResponse(content, 202, headers)

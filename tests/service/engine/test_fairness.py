@@ -123,6 +123,21 @@ def test_a_text_in_its_slot_is_not_joined_by_a_crowd(bundles, texts):
     assert own.callers_by_number == {1001: "one", 1002: "one"}, "and the next ones are stepped there at once"
 
 
+def test_one_text_has_most_of_the_time_beside_any_number_of_crowds(bundles, texts):
+    """Of the time of both batches it has two thirds, so that it takes half as long again as alone, and a step more."""
+    scheduler = BatchScheduler(0, load(bundles.de_en), SLOTS, 5)
+    for crowd in range(4):
+        for text in texts(f"many {crowd}", range(100 * crowd, 100 * crowd + 100)):
+            scheduler.add(text)
+    for text in texts("one", range(1000, 1001)):
+        scheduler.add(text)
+    scheduler.fill_reserved_slots()
+    scheduler.fill_slots(scheduler.main_batch)
+    assert scheduler.main_batch.callers == 4 and scheduler.reserved_batch.callers_by_number == {1000: "one"}
+    assert scheduler.weight(scheduler.reserved_batch) == 2 * scheduler.weight(scheduler.main_batch) == 8
+    assert scheduler.weight(scheduler.retry_batch) == 1
+
+
 def test_few_texts_of_callers_of_the_same_size_are_stepped_together(bundles, texts):
     """Batches are for crowds: callers with a few texts each share one."""
     scheduler = BatchScheduler(0, load(bundles.de_en), SLOTS, 5)

@@ -134,20 +134,57 @@ def test_a_translation_has_a_time_limit(tmp_path):
     asyncio.run(run())
 
 
-def test_so_many_documents_are_kept(tmp_path):
+def test_so_many_documents_wait(tmp_path):
     async def run() -> None:
         queue = Translating(tmp_path, files_kept=3, files_per_caller=2)
         queue.submit("a", "one"), queue.submit("b", "one")
         with pytest.raises(Problem, match="2 documents of yours wait"):
             queue.submit("c", "one")
         queue.submit("c", "two")
-        with pytest.raises(Problem, match="3 documents are kept already") as refused:
+        with pytest.raises(Problem, match="3 documents wait or are") as refused:
             queue.submit("d", "two")
         assert refused.value.status == 429 and refused.value.headers["Retry-After"]
         queue.end.set()
         await settle()
         queue.submit("d", "one")
         assert queue.jobs.metrics.registry.get_sample_value("interlinear_rejected_total", {"reason": "files"}) == 2
+        await queue.jobs.stop()
+
+    asyncio.run(run())
+
+
+def kept(jobs: list[FileJob], queue: Translating) -> str:
+    return " ".join(job.request.name for job in jobs if queue.jobs.find(job.id, job.owner))
+
+
+def test_the_oldest_ended_document_of_the_largest_holder_makes_room_for_others(tmp_path):
+    """Nobody locks others out with documents that have ended, whether by their number or by their bytes."""
+
+    async def run() -> None:
+        queue = Translating(tmp_path, files_kept=6, files_per_caller=3, files_total_bytes=90)
+        queue.end.set()
+        jobs = [
+            queue.submit(f"{caller}{i}", caller)
+            for caller, count in (("b", 1), ("a", 3), ("c", 2))
+            for i in "123"[:count]
+        ]
+        await settle()
+        for name in ("d1", "e1", "f1"):  # a has most; then a and c, of whom a came first; then c
+            jobs.append(queue.submit(name, name[0]))
+            await settle()
+        assert kept(jobs, queue) == "b1 a3 c2 d1 e1 f1"
+        jobs.append(queue.submit("a4", "a"))
+        await settle()
+        jobs.append(queue.submit("a5", "a"))
+        await settle()
+        queue.jobs.forget(jobs[0])
+        jobs.append(queue.submit("f2", "f"))
+        await settle()
+        before = kept(jobs, queue)
+        queue.jobs.make_room(queue.jobs.store.total_bytes - queue.jobs.store.used)
+        assert kept(jobs, queue) == before, "there was room"
+        queue.jobs.make_room(queue.jobs.store.total_bytes)
+        assert kept(jobs, queue) == "" and queue.jobs.store.used == 0
         await queue.jobs.stop()
 
     asyncio.run(run())

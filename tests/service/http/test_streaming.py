@@ -54,6 +54,18 @@ def test_prefixes_grow_into_the_plain_answer(client, q):
         assert bool(own) == bool(text)
 
 
+@pytest.mark.parametrize(
+    ("accept", "events"),
+    [
+        ("text/event-stream", True), ("application/json, Text/Event-Stream ; Q=0.1", True), ("*/*", False),
+        ("text/event-stream;q=0", False), ("text/event-stream; q=0.000, */*", False), ("", False),
+    ],
+)  # fmt: skip
+def test_events_are_for_clients_that_accept_them(client, accept, events):
+    answer = client.post("/translate", json=ASK | {"q": "Ein Hund läuft im Park."}, headers={"Accept": accept})
+    assert answer.headers["content-type"].startswith("text/event-stream") == events
+
+
 def test_a_headline_is_streamed_too(client):
     request = {"text": "A dog is running in the park."}
     *prefixes, last = read(client.post("/summarize", json=request, headers=EVENTS).text)

@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 from seq2seq.explain import Explanation
-from seq2seq.text.sentences import min_sentences, split_sentences_by_line
+from seq2seq.text.sentences import estimated_sentences, min_sentences, split_sentences_by_line
 from service.app import create_app
 from service.inference.merging import best_combinations
 from service.problems import Problem
 from tests.service.conftest import busy, until
 
+CALLER = "none"  # of a test's client, which has no address
 ASK = {"source": "de", "target": "en"}
 DOG, CAT = ("Ein Hund läuft im Park.", "A dog is running in the park."), ("Eine Katze schläft.", "A cat is sleeping.")
 
@@ -112,6 +113,26 @@ def test_the_number_of_sentences_in_a_request_is_bounded(one_model):
 def test_every_non_blank_line_is_at_least_one_sentence(text):
     assert min_sentences(text, 1000) <= len(split_sentences_by_line(text, "en"))
     assert min_sentences(text, 2) == min(2, min_sentences(text, 1000))
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [("Gut. Gut! (Ja.) Gut?\nGut", 5), ("你好。再见！好", 3), ("3.5 km. ", 1), ("\n", 0), ("." * 200_000, 1)],
+)
+def test_the_number_of_sentences_is_estimated_without_splitting(text, sentences):
+    assert estimated_sentences(text) == sentences
+
+
+@pytest.mark.parametrize("limit", [{"queue_texts": 150}, {"queue_tokens": 2000}])
+def test_what_the_queue_does_not_take_is_refused_before_it_is_split(one_model, limit):
+    """By its sentences, not its lines, and by their tokens x the model's beam: all preparation threads are busy."""
+    app = create_app(one_model.model_copy(update=limit))
+    engine, q = app.state.service.engine, ["Ein Hund läuft im Park. " * 10] * 20
+    with TestClient(app) as client, busy(engine.preparation), engine.admit(CALLER, ["a" * 100]):
+        for markup in ({}, {"format": "html"}):
+            body = ASK | markup | {"q": [f"{i} {text}" for i, text in enumerate(q)]}
+            refused = client.post("/translate", json=body, headers={"X-Request-Timeout": "5"})
+            assert (refused.status_code, "texts wait already" in refused.json()["detail"]) == (429, True), refused.text
 
 
 def test_lines_are_counted_before_detection_and_splitting(one_model):

@@ -1,10 +1,15 @@
 """Glossaries are kept beside the keys, for each key its own, up to a limit."""
 
+import sqlite3
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from datetime import date
 
 import pytest
 
 from seq2seq.terms import GlossaryEntry
+from seq2seq.terms.entries import write_entries
+from service.auth.key_store import KeyStore
 from service.store.glossary_store import GlossariesFullError, Glossary, GlossaryStore
 
 ENTRIES = (GlossaryEntry("Hund", "hound"), GlossaryEntry("Größe XL", "size, “XL”"))
@@ -18,8 +23,10 @@ def test_a_glossary_is_found_by_its_key_alone(uri: str) -> None:
     store = GlossaryStore(uri)
     glossary, other = add(store, "app"), add(store, "other")
     assert store.list("app") == [glossary] and glossary.entry_count == 2
-    assert store.get("app", glossary.id) == (glossary, ENTRIES)
-    assert store.get("other", glossary.id) is None and store.get("app", "unknown") is None
+    assert store.find("app", glossary.id) == glossary
+    assert store.read_entries("app", glossary.id) == write_entries(ENTRIES)
+    for key, glossary_id in (("other", glossary.id), ("app", "unknown")):
+        assert store.find(key, glossary_id) is None and store.read_entries(key, glossary_id) is None
     assert not store.delete("other", glossary.id)
     assert store.delete("app", glossary.id) and not store.delete("app", glossary.id)
     assert store.list("app") == [] and store.list("other") == [other]
@@ -29,7 +36,7 @@ def test_a_glossary_is_found_by_its_key_alone(uri: str) -> None:
 def test_no_glossary_has_an_id_that_postgresql_refuses(uri: str) -> None:
     store = GlossaryStore(uri)
     glossary = add(store, "app")
-    assert store.get("app", f"{glossary.id}\0") is None and not store.delete("app", f"{glossary.id}\0")
+    assert store.find("app", f"{glossary.id}\0") is None and not store.delete("app", f"{glossary.id}\0")
     store.close()
 
 
@@ -38,8 +45,22 @@ def test_glossaries_outlive_the_service(uri: str) -> None:
     glossary = add(store, "")
     store.close()
     again = GlossaryStore(uri)
-    assert again.get("", glossary.id) == (glossary, ENTRIES)
+    assert again.find("", glossary.id) == glossary
     again.close()
+
+
+def test_what_only_reads_waits_for_no_writer(tmp_path):
+    """A service reads glossaries and keys while another transaction has the file's write lock."""
+    path = tmp_path / "keys.db"
+    keys, store = KeyStore(path), GlossaryStore(path)
+    keys.add("app")
+    glossary = add(store, "app")
+    with closing(sqlite3.connect(path, isolation_level=None)) as writer:
+        writer.execute("BEGIN IMMEDIATE")
+        assert store.list("app") == [glossary] and store.find("app", glossary.id) == glossary
+        assert store.read_entries("app", glossary.id) == write_entries(ENTRIES)
+        assert [key.name for key in keys.list_keys()] == ["app"]
+        assert [key.name for key in keys.sync({}, date(2026, 1, 1)).keys] == ["app"]
 
 
 def test_the_limit_holds_when_callers_come_together(uri: str) -> None:

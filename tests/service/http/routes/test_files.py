@@ -5,13 +5,16 @@ import json
 import time
 import zipfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.request import Request, urlopen
 
 import httpx
 import pytest
+from starlette.testclient import TestClient
 
 from documents.files import SUFFIXES, parse_file
+from service.app import create_app
 from service.auth.key_store import KeyStore
 from service.settings import Settings
 from tests.documents.formats import document
@@ -230,6 +233,26 @@ def test_a_client_that_goes_away_ends_the_translation(limited, with_files):
     with pytest.raises(httpx.ReadTimeout):
         limited.post("/translate_file", files={"file": ("a.txt", MANY)}, data=LANGUAGES, timeout=0.5)
     until(lambda: names_in(with_files.files_folder) == ["lock"])
+
+
+def test_a_document_that_a_client_waits_for_is_finished_while_the_service_is_stopped(with_files):
+    with TestClient(create_app(with_files)) as client, ThreadPoolExecutor(1) as caller:
+        service = client.app.state.service
+        sending = caller.submit(send, client, "a.txt", b"\n".join(MANY.splitlines()[:60]))
+        label = {"model": "de-en"}
+        until(lambda: service.metrics.registry.get_sample_value("interlinear_texts_total", label))
+        service.engine.stop(60)
+        assert download(client, sending.result()).text.count("\n") == 59
+        assert send(client, "a.txt", DOG.encode()).status_code == 503
+
+
+def test_urls_are_of_the_public_address_whatever_host_was_called(shared):
+    called = {"Host": "elsewhere.example"}
+    with httpx.Client(base_url=shared(public_url="https://translate.example.org/base/"), timeout=60) as client:
+        url = send(client, "a.txt", DOG.encode(), called).json()["translatedFileUrl"]
+        assert url.startswith("https://translate.example.org/base/download_file/")
+        location = send(client, "a.txt", DOG.encode(), called | ASYNC).headers["location"]
+        assert location.startswith("https://translate.example.org/base/files/")
 
 
 def test_a_deadline(client):

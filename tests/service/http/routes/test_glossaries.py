@@ -94,21 +94,39 @@ def test_a_key_has_a_limited_number(keeping, serving):
     assert statuses == [201, 403, 201]
 
 
-def test_asking_for_glossaries_is_not_charged(keeping, serving):
+def test_only_the_entries_of_a_glossary_are_charged(keeping, serving):
     settings, _, _ = keeping
-    few = {"Authorization": f"Bearer {KeyStore(settings.keys).add('few', quota=1)}"}
+    few = {"Authorization": f"Bearer {KeyStore(settings.keys).add('few', quota=2)}"}
     required = settings.model_copy(update={"require_key": True})
     with serving(required) as address, httpx.Client(base_url=address) as client:
         made = client.post("/glossaries", json=DOGS, headers=few)
         assert made.status_code == 201, made.text
         path = f"/glossaries/{made.json()['glossary_id']}"
-        for method, url in [("GET", url) for url in ("/glossaries", path, f"{path}/entries")] + [("DELETE", path)]:
+        requests = [("GET", url) for url in (f"{path}/entries", "/glossaries", path)] + [("DELETE", path)]
+        for method, url in requests:
             assert client.request(method, url).status_code == 401
             key = few["Authorization"].partition(" ")[2]
             refused = client.request(method, url, params={"api_key": key}, headers=few)
             assert refused.status_code == 400 and key not in refused.text
             assert client.request(method, url, headers=few).is_success
+        assert client.get(f"{path}/entries", headers=few).status_code == 429
         assert client.post("/glossaries", json=DOGS, headers=few).status_code == 429
+
+
+def test_a_large_glossary_counts_as_several_texts(keeping, serving):
+    """Its entries, of 200,000 characters and more, are read and indexed for the translation."""
+    settings, _, _ = keeping
+    key = KeyStore(settings.keys).add("large", quota=10)
+    entries = "\n".join(f"{i:0>190}\tx" for i in range(1100))
+    with (
+        serving(settings.model_copy(update={"glossary_entries": 2000})) as address,
+        httpx.Client(base_url=address, headers={"Authorization": f"Bearer {key}"}) as client,
+    ):
+        made = client.post("/glossaries", json=DOGS | {"entries": entries}).json()
+        answers = [client.post("/translate", json=SENTENCE | {"glossary_id": made["glossary_id"]}) for _ in "123"]
+        assert [answer.headers["ratelimit"].partition(";t")[0] for answer in answers[:2]] == ['"day";r=6', '"day";r=3']
+        assert answers[2].is_success, answers[2].text
+        assert client.post("/translate", json=SENTENCE).status_code == 429, "the key has no text left"
 
 
 def test_the_entries_of_a_glossary_are_read_off_the_event_loop(keeping):
@@ -133,11 +151,15 @@ def test_every_method_of_a_path_is_allowed(client):
     assert (answer.status_code, answer.headers["allow"]) == (405, "DELETE, GET")
 
 
-def test_a_store_that_cannot_be_read_is_not_a_missing_glossary(keeping, serving):
+def test_a_store_that_cannot_be_read_is_not_a_missing_glossary(keeping, serving, caplog):
+    """Why is for the log: it has the store's host and path, and what the database says."""
     settings, app, _ = keeping
     with serving(settings) as address, httpx.Client(base_url=address, headers=app) as client:
         made = client.post("/glossaries", json=DOGS).json()
         named = SENTENCE | {"glossary_id": made["glossary_id"]}
         assert client.post("/translate", json=named).status_code == 200
         Path(settings.keys).write_bytes(b"no database" * 1000)
-        assert client.post("/translate", json=named).status_code == 503
+        for refused in (client.post("/translate", json=named), client.get("/glossaries")):
+            assert refused.status_code == 503
+            assert refused.json()["detail"] == "the glossaries cannot be used now; the service's log says why"
+    assert settings.keys in caplog.text and "file is not a database" in caplog.text
