@@ -12,6 +12,10 @@ from seq2seq.errors import UsageError
 # Asked once: torch 2.11's compiler cannot trace the question.
 AUTOCAST_DEVICES = frozenset(kind for kind in ("cpu", "cuda", "mps", "xpu") if torch.amp.is_autocast_available(kind))
 
+# fp32 is fp32 in every product. By default torch rounds the factors of cuDNN's recurrent layers and convolutions to
+# TF32, which has the mantissa of fp16, and those of other products not. Whoever wants speed says bf16.
+torch.backends.cudnn.allow_tf32 = False
+
 _pause = threading.Lock()  # garbage is collected by the whole process
 
 

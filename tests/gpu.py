@@ -4,8 +4,7 @@ Their code also runs with the CPU in the place of the GPU, for one recipe, in ev
 what `benchmarks/gpu/requirements.txt` names.
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -68,15 +67,3 @@ def sample_batch(model: Model, sentences: int = SENTENCES) -> Batch:
         name: stack_images(images[name], blank_image(grid), grid.regions) for name, grid in config.images.items()
     }
     return collate(texts, rows(config.target.vocabulary), images=stacked)
-
-
-@contextmanager
-def full_fp32() -> Iterator[None]:
-    """Inside, cuDNN's recurrent layers and convolutions compute in fp32. By default they round factors to TF32, which
-    has the mantissa of fp16."""
-    allowed = torch.backends.cudnn.allow_tf32
-    torch.backends.cudnn.allow_tf32 = False
-    try:
-        yield
-    finally:
-        torch.backends.cudnn.allow_tf32 = allowed

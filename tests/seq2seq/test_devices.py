@@ -1,9 +1,16 @@
-"""Pauses of garbage collection, for recordings of CUDA graphs."""
+"""fp32 on a GPU, and pauses of garbage collection, for recordings of CUDA graphs."""
 
 import gc
 import threading
 
+import torch
+
 from seq2seq.devices import collection_paused
+
+
+def test_fp32_is_not_rounded_to_tf32() -> None:
+    """In no product on a GPU."""
+    assert not torch.backends.cudnn.allow_tf32 and torch.get_float32_matmul_precision() == "highest"
 
 
 def test_pauses_of_two_threads_take_turns() -> None:

@@ -41,11 +41,8 @@ def test_updates_by_graphs_equal_those_without(recipe: str) -> None:
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 @pytest.mark.parametrize("recipe", RECIPES)
-def test_losses_by_graphs_in_the_precisions_of_recipes(
-    monkeypatch: pytest.MonkeyPatch, recipe: str, precision: str
-) -> None:
+def test_losses_by_graphs_in_the_precisions_of_recipes(recipe: str, precision: str) -> None:
     """And the gradients' norms, at weights that do not change."""
-    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
     batches = batches_of(small(recipe)[0], 6)
     plain, graphs = (step_of(recipe, on, GPU, torch.float32, precision) for on in (False, True))
     tolerance = 1e-3 if precision == "fp32" else 0.05
