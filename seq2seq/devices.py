@@ -1,11 +1,14 @@
-"""What torch devices offer: whether they are there, bf16, the precision of autocast, and a pause for CUDA graphs."""
+"""What torch devices offer: whether they are there, bf16, the precision of autocast, errors for lack of memory,
+transfers, and what captures of CUDA graphs share."""
 
 import gc
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import cache
 
 import torch
+from torch import Tensor
 
 from seq2seq.errors import UsageError
 
@@ -51,6 +54,42 @@ def autocast_dtype(device: torch.device) -> torch.dtype | None:
 def autocast_disabled(device: torch.device) -> AbstractContextManager[object]:
     """A context in which products on a device are computed in the precision of their inputs."""
     return torch.autocast(device.type, enabled=False) if device.type in AUTOCAST_DEVICES else nullcontext()
+
+
+def to_device(tensors: Sequence[Tensor], device: torch.device | str) -> list[Tensor]:
+    """Tensors on a device: copies, or the tensors themselves where they are on it.
+
+    A GPU is given what is on the host by one copy from page-locked memory, for which the host does not wait; what is
+    page-locked already is copied as it is.
+    """
+    device = torch.device(device)
+    if device.type != "cuda":
+        return [tensor.to(device) for tensor in tensors]
+    pageable = [tensor for tensor in tensors if tensor.device.type == "cpu" and not tensor.is_pinned()]
+    copies = iter(copied_as_one(pageable, lambda whole: whole.pin_memory().to(device, non_blocking=True)))
+    return [
+        next(copies) if any(tensor is own for own in pageable) else tensor.to(device, non_blocking=True)
+        for tensor in tensors
+    ]
+
+
+def copied_as_one(tensors: Sequence[Tensor], copy: Callable[[Tensor], Tensor]) -> list[Tensor]:
+    """Copies of tensors, as parts of one copied tensor of bytes: those of larger elements first, so that each is
+    aligned."""
+    if not tensors:
+        return []
+    order = sorted(range(len(tensors)), key=lambda i: -tensors[i].element_size())
+    whole = copy(torch.cat([tensors[i].reshape(-1).view(torch.uint8) for i in order]))
+    parts = dict(zip(order, whole.split([tensors[i].nbytes for i in order]), strict=True))
+    return [parts[i].view(tensor.dtype).view(tensor.shape) for i, tensor in enumerate(tensors)]
+
+
+@cache
+def capture_stream(device: torch.device) -> torch.cuda.Stream:
+    """The stream on which all CUDA graphs of a GPU are captured: cuBLAS keeps a workspace (32 MiB on an H100) for each
+    stream that has computed a product."""
+    stream: torch.cuda.Stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+    return stream
 
 
 @contextmanager

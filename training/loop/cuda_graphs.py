@@ -20,7 +20,7 @@ import torch
 from torch import nn
 
 from seq2seq.batch import Batch, tensors_of
-from seq2seq.devices import collection_paused
+from seq2seq.devices import capture_stream, collection_paused
 from seq2seq.losses.cross_entropy import SUMS, Loss
 from training.loop.out_of_memory import error_summary
 
@@ -59,7 +59,7 @@ class CudaRecorder:
     def __init__(self, device: torch.device) -> None:
         self.device = device
         # Warming up on the stream of the recording makes cuBLAS allocate that stream's workspace outside the recording.
-        self.stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+        self.stream = capture_stream(device)
         # One memory pool for all graphs: they run one after the other, and nothing in it is needed after a run.
         self.pool = torch.cuda.graph_pool_handle()
 

@@ -171,7 +171,7 @@ class TrainingStep:
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         sums = torch.zeros(2 + SUMS, device=self.device)  # stop requests, splits, then those of the loss
-        sums[0] = self.workers.stop_requested() > 0
+        sums[0].fill_(self.workers.stop_requested() > 0)  # to assign a number copies it from the host, and waits
         micro_batches = [MicroBatch(batch, part) for part, batch in enumerate(batches) if batch.rows]
         unsplit = len(micro_batches)
         while (failed := self.compute_gradients(micro_batches, normalizer, sums, updates_done)) is not None:
