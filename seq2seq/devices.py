@@ -15,6 +15,16 @@ from seq2seq.errors import UsageError
 # Asked once: torch 2.11's compiler cannot trace the question.
 AUTOCAST_DEVICES = frozenset(kind for kind in ("cpu", "cuda", "mps", "xpu") if torch.amp.is_autocast_available(kind))
 
+# Messages of other RuntimeErrors that mean lack of memory: from the CPU allocator of a process with a memory limit,
+# from CUDA itself where torch's allocator is not involved (a context, a library's workspace), and from CUDA's
+# libraries.
+ALLOCATION_FAILURES = (
+    "DefaultCPUAllocator",
+    "CUDA error: out of memory",
+    "CUBLAS_STATUS_ALLOC_FAILED",
+    "CUDNN_STATUS_ALLOC_FAILED",
+)
+
 # fp32 is fp32 in every product. By default torch rounds the factors of cuDNN's recurrent layers and convolutions to
 # TF32, which has the mantissa of fp16, and those of other products not. Whoever wants speed says bf16.
 torch.backends.cudnn.allow_tf32 = False
@@ -84,12 +94,30 @@ def copied_as_one(tensors: Sequence[Tensor], copy: Callable[[Tensor], Tensor]) -
     return [parts[i].view(tensor.dtype).view(tensor.shape) for i, tensor in enumerate(tensors)]
 
 
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an error means lack of memory: of a GPU, or of the process where the system limits it."""
+    return isinstance(error, torch.OutOfMemoryError | MemoryError) or (
+        isinstance(error, RuntimeError) and any(message in str(error) for message in ALLOCATION_FAILURES)
+    )
+
+
 @cache
 def capture_stream(device: torch.device) -> torch.cuda.Stream:
     """The stream on which all CUDA graphs of a GPU are captured: cuBLAS keeps a workspace (32 MiB on an H100) for each
     stream that has computed a product."""
     stream: torch.cuda.Stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
     return stream
+
+
+def end_invalidated_capture(device: torch.device, pool: tuple[int, int]) -> None:
+    """Make torch's allocator forget a capture that CUDA has invalidated, which torch leaves out: as long as one seems
+    to go on, no cached memory is freed. pool: the capture's. Without effect on a capture that has ended."""
+    index = torch.cuda.current_device() if device.index is None else device.index
+    try:
+        torch._C._cuda_endAllocateToPool(index, pool)
+    except RuntimeError:
+        return
+    torch._C._cuda_releasePool(index, pool)
 
 
 @contextmanager

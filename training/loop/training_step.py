@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from seq2seq.batch import Batch
-from seq2seq.devices import computes_bf16
+from seq2seq.devices import computes_bf16, is_out_of_memory
 from seq2seq.losses.cross_entropy import SUMS, Loss
 from seq2seq.minimum_risk.minimum_risk import RiskOptions, minimum_risk_loss
 from seq2seq.model.model import Model
@@ -23,7 +23,6 @@ from training.loop.out_of_memory import (
     RowDoesNotFitError,
     empty_cache,
     error_summary,
-    is_out_of_memory,
     split_from,
 )
 from training.loop.process_group import Collective, ProcessGroup
@@ -144,7 +143,7 @@ class TrainingStep:
         warn: Callable[[str], None] = log.warning,
     ) -> None:
         """`cuda_graphs`: compute gradients by CUDA graphs, except for expected risk, whose candidates are made on the
-        host. `warn` is told where that fails, and the updates go on without."""
+        host. `warn` is told when that fails first: batches of such a shape are computed without."""
         self.settings, self.objective, self.model = settings, objective, model
         self.workers, self.device = workers, device
         self.optimizer = build_optimizer(settings, [p for p in model.parameters() if p.requires_grad])
@@ -158,6 +157,7 @@ class TrainingStep:
         self.warn = warn
         self.collective: Collective | None = None  # the newest sum over the workers
         self.captured: CapturedGradients | None = None
+        self.warned = False  # that a shape has no graph
         if cuda_graphs and not objective.risk:
             self.captured = CapturedGradients(self.loss, self.parameters, device, self.wait_for_workers)
 
@@ -204,7 +204,7 @@ class TrainingStep:
         for number, micro_batch in enumerate(micro_batches):
             try:
                 if self.captured:
-                    self.captured.add(micro_batch.batch, normalizer)
+                    self.captured.add(micro_batch.batch, normalizer, micro_batch.whole)
                 else:
                     loss = self.loss(micro_batch.batch.to(self.device))
                     (loss.objective / normalizer).backward()  # type: ignore[no-untyped-call]
@@ -216,8 +216,9 @@ class TrainingStep:
                     raise
                 reason = error_summary(error)
             # From here on the error, and with it what the failed computation had in memory, is gone.
-            if self.captured:  # the graphs' memory may be what is missing
-                self.stop_capturing(reason)
+            if self.captured and micro_batch.whole and self.captured.give_up(micro_batch.batch):
+                empty_cache(self.device)
+                self.warn_without_graph(reason)
                 return self.compute_gradients(micro_batches, normalizer, sums, updates_done)
             if micro_batch.batch.rows == 1:
                 raise RowDoesNotFitError(micro_batch.part, micro_batch.first, reason)
@@ -236,13 +237,11 @@ class TrainingStep:
         if self.collective:
             self.collective.wait()
 
-    def stop_capturing(self, reason: str) -> None:
-        """Free the CUDA graphs, and compute this and all later updates without them."""
-        assert self.captured
-        self.captured.release()
-        self.captured = None
-        empty_cache(self.device)
-        self.warn(f"updates are computed without CUDA graphs, and more slowly ({reason})")
+    def warn_without_graph(self, reason: str) -> None:
+        """Say once that there are batches without a CUDA graph."""
+        if not self.warned:
+            self.warn(f"batches of some shapes are computed without CUDA graphs, and more slowly ({reason})")
+        self.warned = True
 
     def all_reduce(self, sums: Tensor) -> Collective | None:
         """Sum gradients and counts over the workers, once, in one flat buffer; None where it is done.

@@ -206,6 +206,11 @@ def test_a_damaged_bundle_is_refused_or_equals_the_original(folder: Path, place:
     assert said(bundle) == expected
 
 
+def test_a_shortlist_is_refused_on_a_gpu(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="it is for CPUs, and the device is cuda:0"):
+        seq2seq.load(tmp_path, "cuda:0", shortlist=True)
+
+
 def test_auto_precision_is_that_of_the_named_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first of two computes in bf16, the second does not."""
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
