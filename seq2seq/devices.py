@@ -83,6 +83,19 @@ def to_device(tensors: Sequence[Tensor], device: torch.device | str) -> list[Ten
     ]
 
 
+def to_host(tensors: Sequence[Tensor]) -> list[Tensor]:
+    """Copies of tensors of one device on the host, which waits for a GPU once; or the tensors themselves."""
+    if not tensors or tensors[0].device.type != "cuda":
+        return [tensor.cpu() for tensor in tensors]
+
+    def copy(whole: Tensor) -> Tensor:
+        host = whole.to("cpu", non_blocking=True)  # torch allocates page-locked memory for it
+        torch.cuda.current_stream(whole.device).synchronize()
+        return host
+
+    return copied_as_one(tensors, copy)
+
+
 def copied_as_one(tensors: Sequence[Tensor], copy: Callable[[Tensor], Tensor]) -> list[Tensor]:
     """Copies of tensors, as parts of one copied tensor of bytes: those of larger elements first, so that each is
     aligned."""
