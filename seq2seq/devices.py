@@ -122,13 +122,17 @@ def capture_stream(device: torch.device) -> torch.cuda.Stream:
     return stream
 
 
-def end_invalidated_capture(device: torch.device, pool: tuple[int, int]) -> None:
-    """Make torch's allocator forget a capture that CUDA has invalidated, which torch leaves out: as long as one seems
-    to go on, no cached memory is freed. pool: the capture's. Without effect on a capture that has ended."""
+def end_failed_capture(device: torch.device, pool: tuple[int, int]) -> None:
+    """End a capture that CUDA has invalidated, as torch does not. pool: of the capture's memory.
+
+    The generator of random numbers has a new state, to be seeded, since its own may still expect a capture; what was
+    captured before draws from the former. The allocator would free no cached memory while a capture seems to go on.
+    """
     index = torch.cuda.current_device() if device.index is None else device.index
+    torch.cuda.default_generators[index].graphsafe_set_state(torch.Generator(device).graphsafe_get_state())
     try:
         torch._C._cuda_endAllocateToPool(index, pool)
-    except RuntimeError:
+    except RuntimeError:  # it has ended
         return
     torch._C._cuda_releasePool(index, pool)
 

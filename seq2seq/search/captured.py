@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from seq2seq.batch import Mapped, tensors_of
-from seq2seq.devices import capture_stream, collection_paused, end_invalidated_capture, is_out_of_memory
+from seq2seq.devices import capture_stream, collection_paused, end_failed_capture, is_out_of_memory
 from seq2seq.layers.state import Memory
 from seq2seq.model.ensemble import Predictor
 from seq2seq.search.compiled import CompiledStep, has_compiler, message_of
@@ -221,7 +221,7 @@ def capture_cuda_graph(
             finally:
                 graph.capture_end()
     except RuntimeError:
-        end_invalidated_capture(device, pool)
+        end_failed_capture(device, pool)
         raise
     torch.cuda.current_stream(device).wait_stream(stream)
     return result, graph.replay

@@ -20,7 +20,7 @@ import torch
 from torch import nn
 
 from seq2seq.batch import Batch, tensors_of
-from seq2seq.devices import capture_stream, collection_paused, end_invalidated_capture, is_out_of_memory
+from seq2seq.devices import capture_stream, collection_paused, end_failed_capture, is_out_of_memory
 from seq2seq.losses.cross_entropy import SUMS, Loss
 from training.loop.out_of_memory import error_summary
 
@@ -78,11 +78,7 @@ class CudaRecorder:
             with torch.cuda.graph(graph, self.pool, self.stream, capture_error_mode="thread_local"):
                 compute()
         except RuntimeError as error:
-            # The generator may still expect a recording: give it a new state, which the next update seeds.
-            index = torch.cuda.current_device() if self.device.index is None else self.device.index
-            generator = torch.cuda.default_generators[index]
-            generator.graphsafe_set_state(torch.Generator(self.device).graphsafe_get_state())
-            end_invalidated_capture(self.device, self.pool)
+            end_failed_capture(self.device, self.pool)
             if is_out_of_memory(error):
                 raise
             raise CaptureError(error_summary(error)) from error

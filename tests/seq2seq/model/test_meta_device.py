@@ -10,7 +10,7 @@ import torch
 from seq2seq.attention_reading import POSTERIOR, READINGS
 from seq2seq.batch import Batch
 from seq2seq.model.model import Model
-from tests.seq2seq.model.test_precision import each_recipe, small
+from tests.seq2seq.recipes import each_recipe, small
 
 
 def on_meta(recipe: str) -> tuple[Model, Batch]:

@@ -29,7 +29,7 @@ from seq2seq.search.captured import CapturedStep, round_up_rows
 from seq2seq.search.state import SlotState
 from seq2seq.search.step import SearchStep, StepResult, search_step
 from seq2seq.text import END, TextConfig, Tokenizer
-from tests.seq2seq.model.test_precision import each_recipe, small
+from tests.seq2seq.recipes import each_recipe, small
 from tests.seq2seq.search.test_compiled import assert_same, run, sentences, sources_of
 from tests.seq2seq.systems import model_of
 from training.data.dataset import open_dataset, read_lines

@@ -25,7 +25,7 @@ from seq2seq.search.captured import CapturedStep, fast_step
 from seq2seq.search.compiled import CompiledStep, compiling, resolve_compile
 from seq2seq.search.step import SearchStep, search_step
 from tests.parameters import slow_but
-from tests.seq2seq.model.test_precision import RECIPES, each_recipe, small
+from tests.seq2seq.recipes import RECIPES, each_recipe, small
 from tests.seq2seq.systems import model_of
 
 Value = TypeVar("Value", bound=Mapped)

@@ -14,7 +14,7 @@ from seq2seq.search.captured import CapturedStep
 from seq2seq.search.step import SearchStep, search_step
 from tests.pretended_gpu.device import PretendedGpu, pretended_gpu
 from tests.pretended_gpu.process import on_a_pretended_gpu
-from tests.seq2seq.model.test_precision import EACH_ORDER, each_recipe, small
+from tests.seq2seq.recipes import EACH_ORDER, each_recipe, small
 
 READ = "seq2seq/devices.py to_host.<locals>.copy"
 KINDS: dict[str, dict[str, object]] = {

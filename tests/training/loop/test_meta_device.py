@@ -13,7 +13,7 @@ import torch
 from seq2seq.minimum_risk.minimum_risk import RiskOptions, expected_risk, pack_candidates, sample_step
 from seq2seq.model.decoder import repeat
 from seq2seq.text import BEGIN
-from tests.seq2seq.model.test_precision import TARGETS, each_recipe, small
+from tests.seq2seq.recipes import TARGETS, each_recipe, small
 
 META = torch.device("meta")
 
