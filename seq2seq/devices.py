@@ -118,8 +118,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 def capture_stream(device: torch.device) -> torch.cuda.Stream:
     """The stream on which all CUDA graphs of a GPU are captured: cuBLAS keeps a workspace (32 MiB on an H100) for each
     stream that has computed a product."""
-    stream: torch.cuda.Stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
-    return stream
+    return torch.cuda.Stream(device)
 
 
 def end_failed_capture(device: torch.device, pool: tuple[int, int]) -> None:

@@ -138,7 +138,8 @@ class Candidates:
     lengths: tuple[int, ...]
 
     def to(self, device: torch.device | str) -> "Candidates":
-        return Candidates(*to_device([self.target_BKL, self.chosen_BK], device), self.lengths)
+        target_BKL, chosen_BK = to_device([self.target_BKL, self.chosen_BK], device)
+        return Candidates(target_BKL, chosen_BK, self.lengths)
 
 
 def minimum_risk_loss(

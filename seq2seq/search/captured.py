@@ -11,7 +11,7 @@ import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import torch
 from torch import Tensor
@@ -42,7 +42,7 @@ class Capture(Protocol):
     does the work again, from the same tensors and into those of the result. pool: of the memory for all captures."""
 
     def __call__(
-        self, work: Callable[[], Value], device: torch.device, pool: object
+        self, work: Callable[[], Value], device: torch.device, pool: Any
     ) -> tuple[Value, Callable[[], None]]: ...
 
 
@@ -204,9 +204,7 @@ def row_counts(slots: int) -> list[int]:
     return sorted({round_up_rows(rows) for rows in range(1, slots + 1)})
 
 
-def capture_cuda_graph(
-    work: Callable[[], Value], device: torch.device, pool: tuple[int, int]
-) -> tuple[Value, Callable[[], None]]:
+def capture_cuda_graph(work: Callable[[], Value], device: torch.device, pool: Any) -> tuple[Value, Callable[[], None]]:
     """Capture as a CUDA graph. Raises RuntimeError where `work` does what a graph cannot."""
     # Of the model's device, which need not be the current one: work on another device would be left out of the graph.
     stream = capture_stream(device)
