@@ -173,7 +173,10 @@ class Batch:
 class Mapped(Protocol):
     """A structure of tensors."""
 
-    def map(self, change: Callable[[Tensor], Tensor]) -> object: ...
+    def map(self, change: Callable[[Tensor], Tensor]) -> Self: ...
+
+
+Structure = TypeVar("Structure", bound=Mapped)
 
 
 def tensors_of(structure: Mapped) -> list[Tensor]:
@@ -188,16 +191,7 @@ def tensors_of(structure: Mapped) -> list[Tensor]:
     return found
 
 
-class Movable(Protocol):
-    """A structure of tensors with a copy of the same type."""
-
-    def map(self, change: Callable[[Tensor], Tensor]) -> Self: ...
-
-
-M = TypeVar("M", bound=Movable)
-
-
-def moved(structure: M, device: torch.device | str) -> M:
+def moved(structure: Structure, device: torch.device | str) -> Structure:
     """The structure with its tensors on a device, by one transfer for which the host does not wait (`to_device`)."""
     copies = iter(to_device(tensors_of(structure), device))
     return structure.map(lambda _: next(copies))

@@ -302,7 +302,8 @@ class Model(nn.Module):
             loss = replace(loss, objective=loss.objective + guide_weight * guide.nats, guide=guide)
         if self.config.contextual_gates and not self.training:
             gate_BL = torch.stack([cast(Tensor, step.gate) for step in steps[:width]], -1)[:, 0]
-            words_BL = torch.arange(width, device=gate_BL.device) < targets_B.to(gate_BL.device)[:, None]
+            (words_B,) = to_device([targets_B], gate_BL.device)
+            words_BL = torch.arange(width, device=gate_BL.device) < words_B[:, None]
             loss = replace(loss, gate=(gate_BL.float() * words_BL).sum())
         if self.alignment is None:
             return loss

@@ -7,7 +7,7 @@ Axes: N sentences in the table (rows), K hypotheses of each, T source positions,
 come next.
 """
 
-from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -49,22 +49,6 @@ class StepRecord:
     attention_weights: AttentionWeights  # (N, K, ...)
     readout_NKR: Tensor
     score_NK: Tensor
-
-
-@dataclass(frozen=True)
-class AskedRows:
-    """What requests ask for: the part of new rows (`SlotState`) that is made on the host. numbers: by name."""
-
-    numbers: dict[str, Tensor]
-    penalty_NV: Tensor | None
-    constraints: ConstraintState | None
-
-    def map(self, change: Callable[[Tensor], Tensor]) -> "AskedRows":
-        return AskedRows(
-            {name: change(tensor) for name, tensor in self.numbers.items()},
-            None if self.penalty_NV is None else change(self.penalty_NV),
-            None if self.constraints is None else self.constraints.map(change),
-        )
 
 
 class SlotTable:
@@ -274,7 +258,7 @@ class SlotTable:
         zeros = torch.zeros(n, k, dtype=torch.long, device=self.device)
         penalties = [o.length_penalty_terms for o in options]
         positions = next(iter(memory.positions.values()))
-        numbers = {
+        asked = {
             "beam_N": torch.tensor([o.beam for o in options]),
             "shrink_N": torch.tensor([int(r.options.shrinking and not r.has_branches) for r in requests]),
             "n_best_N": torch.tensor([o.n_best for o in options]),
@@ -284,10 +268,10 @@ class SlotTable:
             "max_N": torch.tensor([request.max_length for request in requests]),
             "beta_N": torch.tensor([o.coverage_penalty for o in options], dtype=dtype),
         }
-        penalty_NV = word_penalties(requests, self.model.target_vocabulary, dtype)
-        asked = AskedRows(numbers, penalty_NV, self._initial_constraints(requests, longest, candidates))
-        # not as parts of one tensor: a step is compiled for tensors that begin their memory
-        asked = moved(asked, self.device).map(torch.clone)
+        if (penalty_NV := word_penalties(requests, self.model.target_vocabulary, dtype)) is not None:
+            asked["penalty_NV"] = penalty_NV
+        # Not as parts of one tensor: a step is compiled for tensors that begin their memory.
+        on_device = [tensor.clone() for tensor in to_device(list(asked.values()), self.device)]
         return SlotState(
             state=state,
             token_NK=torch.full_like(zeros, BEGIN),
@@ -302,24 +286,23 @@ class SlotTable:
             ended_N=zeros[:, 0].clone(),
             done_N=torch.zeros(n, dtype=torch.bool, device=self.device),
             coverage_NKT=empty.new_zeros(n, k, positions),
-            penalty_NV=asked.penalty_NV,
-            constraints=asked.constraints,
-            **asked.numbers,
+            constraints=self._initial_constraints(requests, longest, candidates),
+            **dict(zip(asked, on_device, strict=True)),
         )
 
     def _initial_constraints(
         self, requests: Sequence[SearchRequest], outputs: int, candidates: CandidateInput | None
     ) -> ConstraintState | None:
-        """The constraints of new rows, on the host; None if no request has any."""
+        """The constraints of new rows; None if no request has any."""
         if not any(request.constrained for request in requests):
             return None
         constraints = [request.constraints for request in requests]
         state = initial_constraints(constraints, self.width, outputs, candidates, self.joined_V)
-        if not any(request.prefix is not None for request in requests):
-            return state
-        prefixes, n_best = [r.prefix for r in requests], [r.options.n_best for r in requests]
-        prefix = initial_prefixes(prefixes, n_best, self.width, outputs, partial(columns_of, candidates))
-        return replace(state, prefix=prefix)
+        if any(request.prefix is not None for request in requests):
+            prefixes, n_best = [r.prefix for r in requests], [r.options.n_best for r in requests]
+            prefix = initial_prefixes(prefixes, n_best, self.width, outputs, partial(columns_of, candidates))
+            state = replace(state, prefix=prefix)
+        return moved(state, self.device)
 
     def _falls(self, row: int, hypotheses: Sequence[tuple[Hypothesis, list[int]]]) -> list[Tensor]:
         """By how much the score of each hypothesis of a row falls at every step (L); nothing without attention."""

@@ -157,7 +157,6 @@ class TrainingStep:
         self.warn = warn
         self.collective: Collective | None = None  # the newest sum over the workers
         self.captured: CapturedGradients | None = None
-        self.warned = False  # that a shape has no graph
         if cuda_graphs and not objective.risk:
             self.captured = CapturedGradients(self.loss, self.parameters, device, self.wait_for_workers)
 
@@ -218,7 +217,8 @@ class TrainingStep:
             # From here on the error, and with it what the failed computation had in memory, is gone.
             if self.captured and micro_batch.whole and self.captured.give_up(micro_batch.batch):
                 empty_cache(self.device)
-                self.warn_without_graph(reason)
+                if len(self.captured.given_up) == 1:  # said once
+                    self.warn(f"batches of some shapes are computed without CUDA graphs, and more slowly ({reason})")
                 return self.compute_gradients(micro_batches, normalizer, sums, updates_done)
             if micro_batch.batch.rows == 1:
                 raise RowDoesNotFitError(micro_batch.part, micro_batch.first, reason)
@@ -236,12 +236,6 @@ class TrainingStep:
         """Wait until the newest sum over the workers is done. Raises WorkerLostError."""
         if self.collective:
             self.collective.wait()
-
-    def warn_without_graph(self, reason: str) -> None:
-        """Say once that there are batches without a CUDA graph."""
-        if not self.warned:
-            self.warn(f"batches of some shapes are computed without CUDA graphs, and more slowly ({reason})")
-        self.warned = True
 
     def all_reduce(self, sums: Tensor) -> Collective | None:
         """Sum gradients and counts over the workers, once, in one flat buffer; None where it is done.
