@@ -4,7 +4,8 @@ Their code also runs with the CPU in the place of the GPU, for one recipe, in ev
 what `benchmarks/gpu/requirements.txt` names.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -67,3 +68,13 @@ def sample_batch(model: Model, sentences: int = SENTENCES) -> Batch:
         name: stack_images(images[name], blank_image(grid), grid.regions) for name, grid in config.images.items()
     }
     return collate(texts, rows(config.target.vocabulary), images=stacked)
+
+
+@contextmanager
+def waits_raised() -> Iterator[None]:
+    """A context in which torch raises where the host would wait for a GPU."""
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        yield
+    finally:
+        torch.cuda.set_sync_debug_mode("default")

@@ -15,7 +15,7 @@ from seq2seq.model.ensemble import Ensemble, Predictor
 from seq2seq.search import SearchOptions, SearchRequest, SearchResult, SlotTable
 from seq2seq.search.captured import CapturedStep
 from seq2seq.search.step import SearchStep, search_step
-from tests.gpu import on_devices, sample, sample_batch
+from tests.gpu import on_devices, sample, sample_batch, waits_raised
 
 OPTIONS = (
     SearchOptions(max_length=12),
@@ -81,6 +81,18 @@ def test_a_search_equals_that_on_the_cpu(device: str, recipe: str) -> None:
     batches = [Batch(sample_batch(model).sources)] * 2
     expected = search(copy.deepcopy(model), batches, "cpu")
     assert_same(search(copy.deepcopy(model), batches, device), expected)
+
+
+@on_devices(on_cpu=None)
+def test_the_host_does_not_wait_in_a_search(device: str, recipe: str) -> None:
+    """While sentences enter and take steps, torch raises where it would."""
+    model = sample(recipe)
+    table, batch = SlotTable(model.to(device).eval(), BEAM), Batch(sample_batch(model).sources)
+    requests = [SearchRequest(row, OPTIONS[0], 12) for row in range(2 * batch.rows)]
+    for part in range(2):
+        with waits_raised():
+            table.admit(batch, requests[part * batch.rows :][: batch.rows])
+            table.step()
 
 
 @on_devices()

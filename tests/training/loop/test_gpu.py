@@ -10,7 +10,7 @@ from torch import Tensor
 
 from seq2seq.batch import Batch
 from seq2seq.model.model import Model
-from tests.gpu import GPU, ON_GPU, on_devices, sample, sample_batch
+from tests.gpu import GPU, ON_GPU, RECIPES, on_devices, sample, sample_batch, waits_raised
 from training.loop.process_group import SingleProcess
 from training.loop.training_step import Objective, ResultCopy, StepResult, TrainingStep
 from training.recipe import load_recipe
@@ -82,6 +82,16 @@ def test_an_update_in_bf16_is_near_that_in_fp32(device: str, recipe: str) -> Non
     found = update(step_of(recipe, copy.deepcopy(model).to(device), device, "bf16"), batch)
     assert found.result.objective == pytest.approx(expected.result.objective, rel=BF16)
     assert distance(found.gradient, expected.gradient) < BF16_GRADIENT
+
+
+@on_devices([recipe for recipe in RECIPES if load_recipe(recipe).training.objective != "risk"], on_cpu=None)
+def test_the_host_does_not_wait_in_an_update(device: str, recipe: str) -> None:
+    """torch raises where it would."""
+    model = sample(recipe)
+    batch, step = sample_batch(model).pin_memory(), step_of(recipe, model.to(device), device)
+    step.run([batch], 1, RATE, 0)  # the optimizer makes its state
+    with waits_raised():
+        step.run([batch], 1, RATE, 1)
 
 
 @pytest.mark.parametrize("device", [pytest.param(GPU, marks=ON_GPU)])
