@@ -1,6 +1,6 @@
-"""A CUDA device without a GPU: tensors on it are torch's FakeTensors, with shapes, types and their device, but without
-values; tensors on the CPU are real. So the program's code on the host runs as it does beside a GPU, and every transfer
-for which the host waits is seen.
+"""A CUDA device without a GPU: tensors on it have shapes, types and their device, but no values; tensors on the CPU are
+real. So the program's code on the host runs as it does beside a GPU, and each transfer for which the host waits is
+seen.
 
 Not modelled: the order of streams, replays of graphs, cuDNN, and what is computed.
 """
@@ -9,27 +9,41 @@ import inspect
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, unset_fake_temporarily
+from torch.utils._mode_utils import no_dispatch
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves, tree_map_only
 
 from seq2seq.devices import capture_stream
 
 ROOT = Path(__file__).parents[2]
 PRODUCT = tuple(f"{ROOT / package}/" for package in ("seq2seq", "training", "service", "interlinear"))
+META = torch.device("meta")
 
 aten: Any = torch.ops.aten
-# Their shapes depend on values, or their result is on the host.
-READS = {
-    aten._local_scalar_dense.default, aten.nonzero.default, aten.masked_select.default, aten.equal.default,
-    aten.unique_dim.default, aten._unique2.default, aten.repeat_interleave.Tensor,
-}  # fmt: skip
+
+
+class OnGpu(Tensor):
+    """A tensor on the pretended device. meta: its shape and type."""
+
+    meta: Tensor
+    __torch_function__ = torch._C._disabled_torch_function_impl
+
+    @staticmethod
+    def __new__(cls, meta: Tensor) -> "OnGpu":
+        layout = {"strides": meta.stride(), "storage_offset": meta.storage_offset(), "dtype": meta.dtype}
+        tensor: OnGpu = Tensor._make_wrapper_subclass(cls, meta.shape, device="cuda:0", **layout)  # type: ignore[attr-defined]
+        tensor.meta = meta
+        return tensor
+
+    @classmethod
+    def __torch_dispatch__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        raise RuntimeError(f"{function} of the pretended device after its end")
 
 
 class PretendedGpu(TorchDispatchMode):
@@ -37,13 +51,12 @@ class PretendedGpu(TorchDispatchMode):
 
     A copy from the host waits unless it is asynchronous and from page-locked memory: of other memory the driver may
     wait for the stream. A copy to the host waits unless it is asynchronous; all that it reads is the next of `reads`,
-    or 0. Raises RuntimeError for an operation with inputs on both devices, and for a wait within a capture, as a GPU
-    does. Counts the streams that are made, and the graphs that are captured.
+    or 0. Raises RuntimeError where the host needs a value of the device, for an operation with inputs on both devices,
+    and for a wait within a capture, as a GPU does. Counts the streams that are made, and the graphs that are captured.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self.fake = FakeTensorMode(allow_non_fake_inputs=True)
         self.waits: Counter[str] = Counter()
         self.reads: list[int] = []
         self.streams = self.graphs = 0
@@ -52,135 +65,141 @@ class PretendedGpu(TorchDispatchMode):
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if function is torch.ops.prim.device.default:  # asked by torch itself, several times for every operation
-            return function(*args)
-        with self:  # in inference mode torch hands over operations that consist of others
-            found = function.decompose(*args, **kwargs)
-        if found is not NotImplemented:
-            return found
-        tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
-        on_device = [tensor for tensor in tensors if isinstance(tensor, FakeTensor)]
-        given = self.arguments(function, args, kwargs)
-        device = given.get("device")
-        if not on_device and (device is None or torch.device(device).type == "cpu"):
+        if is_composed(function):  # as in inference mode
+            with self:
+                return function.decompose(*args, **kwargs)
+        tensors: list[Tensor] = []
+        collect((args, tuple(kwargs.values())), tensors)
+        device = kwargs.get("device")
+        on_host = [tensor for tensor in tensors if not isinstance(tensor, OnGpu)]
+        if len(on_host) == len(tensors) and not is_cuda(device):
             return self.on_host(function, args, kwargs)
-        if function in READS or (function is aten.index.Tensor and any(map(is_mask, args[1]))):
-            self.wait()
-        on_host = [tensor for tensor in tensors if not isinstance(tensor, FakeTensor)]
         if function is aten.copy_.default and on_host:
-            return self.copy(args[0], args[1], bool(given["non_blocking"]))
-        if function is aten._to_copy.default:
-            found = self.to_copy(function, args, kwargs, given)
-            if found is not None:
-                return found
-        elif on_device and function is not aten._pack_padded_sequence.default:
-            self.check_devices(function, on_host)
-        return self.compute(function, args, kwargs)
+            return self.copy(*args, **kwargs)
+        if function is aten._to_copy.default and device is not None and args[0].is_cuda != is_cuda(device):
+            return self.to_copy(function, args[0], kwargs)
+        if function is aten._pack_padded_sequence.default:
+            return pack(*args)
+        shapes = [tuple(tensor.shape) for tensor in on_host if tensor.dim()]  # a number is an argument
+        if shapes and len(on_host) < len(tensors):
+            raise RuntimeError(f"{function} has tensors on both devices; on the CPU: {shapes}, in {place()}")
+        match function:
+            case aten._thnn_fused_gru_cell.default:
+                sizes: Any = [args[2].shape, (args[2].shape[0], 5 * args[2].shape[1])]
+            case aten._thnn_fused_gru_cell_backward.default:
+                (n, hidden), biases = args[0].shape, [(3 * args[0].shape[1],)] * 2 if args[2] else [None, None]
+                sizes = [(n, 3 * hidden), (n, 3 * hidden), (n, hidden), *biases]
+            case aten._pack_padded_sequence_backward.default:
+                return OnGpu(args[0].meta.new_empty(args[1]))
+            case _:
+                found = function(*as_meta(args), **{name: as_meta(value) for name, value in kwargs.items()})
+                if torch.Tag.inplace_view in function.tags:
+                    with no_dispatch():
+                        function(*args, **kwargs)  # changes the shape
+                written = written_argument(function)
+                if written is not None:
+                    return args[written] if isinstance(written, int) else kwargs[written]
+                # a view of a tensor that was made outside of inference mode is none of it either
+                with torch.inference_mode(torch.is_inference_mode_enabled() and not is_view_of_other(function, args)):
+                    return as_on_gpu(found)
+        meta = next(tensor for tensor in tensors if isinstance(tensor, OnGpu)).meta
+        return tuple(None if size is None else OnGpu(meta.new_empty(size)) for size in sizes)
+
+    def on_host(self, function: Any, args: Any, kwargs: Any) -> Any:
+        """Computed as it is; a CPU build of torch has no page-locked memory, so that it is pretended too."""
+        if function is aten.is_pinned.default:
+            return self.is_pinned(args[0])
+        if function is aten._pin_memory.default:
+            copy = args[0].clone()
+            self.pinned[copy.untyped_storage().data_ptr()] = copy
+            return copy
+        return function(*args, **kwargs)
+
+    def is_pinned(self, tensor: Tensor) -> bool:
+        return not tensor.numel() or tensor.untyped_storage().data_ptr() in self.pinned
+
+    def copy(self, target: Tensor, source: Tensor, non_blocking: bool = False) -> Tensor:
+        """Copy between the devices, in place."""
+        if not non_blocking or not (source.is_cuda or self.is_pinned(source)):
+            self.wait()
+        return target.fill_(self.next_read()) if source.is_cuda else target
+
+    def to_copy(self, function: Any, source: Tensor, options: dict[str, Any]) -> Tensor:
+        """A copy on the other device."""
+        if not options.get("non_blocking") or not (source.is_cuda or self.is_pinned(source)):
+            self.wait()
+        dtype = options.get("dtype") or source.dtype
+        if source.is_cuda:
+            return torch.full(source.shape, self.next_read(), dtype=dtype)
+        return OnGpu(torch.empty_strided(source.shape, source.stride(), dtype=dtype, device=META))
 
     def wait(self) -> None:
         if self.capturing:
             raise RuntimeError(f"{place()} waits for the device within a capture")
         self.waits[place()] += 1
 
-    @staticmethod
-    def arguments(function: Any, args: Any, kwargs: Any) -> dict[str, Any]:
-        """The arguments of a call by name, with the defaults of its schema."""
-        schema = function._schema.arguments
-        given = dict(zip([argument.name for argument in schema], args, strict=False)) | kwargs
-        return {argument.name: argument.default_value for argument in schema if argument.has_default_value()} | given
-
-    def on_host(self, function: Any, args: Any, kwargs: Any) -> Any:
-        """Computed as it is; a CPU build of torch has no page-locked memory, so that it is pretended too."""
-        with unset_fake_temporarily():
-            if function is aten.is_pinned.default:
-                return self.is_pinned(args[0])
-            if function is aten._pin_memory.default:
-                copy = args[0].clone()
-                self.pinned[copy.untyped_storage().data_ptr()] = copy
-                return copy
-            return function(*args, **kwargs)
-
-    def is_pinned(self, tensor: Tensor) -> bool:
-        return not tensor.numel() or tensor.untyped_storage().data_ptr() in self.pinned
-
-    def copy(self, target: Tensor, source: Tensor, non_blocking: bool) -> Tensor:
-        """Copy between the devices, in place."""
-        to_host = not isinstance(target, FakeTensor)
-        if not non_blocking or not (to_host or self.is_pinned(source)):
-            self.wait()
-        if to_host:
-            with unset_fake_temporarily():
-                target.fill_(self.next_read())
-        return target
-
-    def to_copy(self, function: Any, args: Any, kwargs: Any, given: Any) -> Tensor | None:
-        """A copy on the other device; None if it stays on its device."""
-        source, device = args[0], given.get("device")
-        target = source.device if device is None else torch.device(device)
-        if target.type == source.device.type:
-            return None
-        to_host, dtype = target.type == "cpu", given.get("dtype") or source.dtype
-        if not given["non_blocking"] or not (to_host or self.is_pinned(source)):
-            self.wait()
-        if to_host:
-            with unset_fake_temporarily():
-                return torch.full(source.shape, self.next_read(), dtype=dtype)
-        with self.fake:
-            return torch.empty_strided(source.shape, source.stride(), dtype=dtype, device="cuda")
-
     def next_read(self) -> int:
         return self.reads.pop(0) if self.reads else 0
 
-    @staticmethod
-    def check_devices(function: Any, on_host: list[Tensor]) -> None:
-        """Numbers on the host, without axes, may be arguments of what a GPU computes."""
-        if shapes := [tuple(tensor.shape) for tensor in on_host if tensor.dim()]:
-            raise RuntimeError(f"{function} has tensors on both devices; on the CPU: {shapes}, in {place()}")
 
-    def compute(self, function: Any, args: Any, kwargs: Any) -> Any:
-        if function is aten._pack_padded_sequence.default:
-            with unset_fake_temporarily():
-                lengths = args[1].tolist()
-                sizes = torch.tensor([sum(length > step for length in lengths) for step in range(max(lengths))])
-            with self.fake:
-                return args[0].new_empty(sum(lengths), *args[0].shape[2:]), sizes
-        args, kwargs = tree_map_only(Tensor, self.as_fake, (args, kwargs))
-        with self.fake:
-            match function:
-                case aten._pack_padded_sequence_backward.default:
-                    return args[0].new_empty(args[1])
-                case aten._thnn_fused_gru_cell.default:
-                    return torch.empty_like(args[2]), args[2].new_empty(args[2].shape[0], 5 * args[2].shape[1])
-                case aten._thnn_fused_gru_cell_backward.default:
-                    gates, hidden, has_bias = args[0], args[0].shape[1], args[2]
-                    of_gates = [gates.new_empty(gates.shape[0], 3 * hidden) for _ in range(2)]
-                    biases = [gates.new_empty(3 * hidden) if has_bias else None for _ in range(2)]
-                    return *of_gates, torch.empty_like(gates), *biases
-            try:
-                return function(*args, **kwargs)
-            except AssertionError as error:  # FakeTensor would run the kernel of a build with CUDA
-                if "CUDA" not in str(error):
-                    raise
-        return self.on_meta(function, args, kwargs)
-
-    def as_fake(self, tensor: Tensor) -> Tensor:
-        return tensor if isinstance(tensor, FakeTensor) else self.fake.from_tensor(tensor)
-
-    def on_meta(self, function: Any, args: Any, kwargs: Any) -> Any:
-        """Shapes as the meta device has them."""
-
-        def meta(tensor: Tensor) -> Tensor:
-            return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
-
-        cuda = torch.device("cuda", 0)
-        with unset_fake_temporarily():
-            args, kwargs = tree_map_only(Tensor, meta, (args, kwargs))
-            found = function(*args, **tree_map_only(torch.device, lambda _: torch.device("meta"), kwargs))
-            return tree_map_only(Tensor, lambda tensor: FakeTensor(self.fake, tensor, cuda), found)
+def pack(inputs: OnGpu, lengths: Tensor, *_: object) -> tuple[Tensor, Tensor]:
+    """A packed sequence: its lengths, and what follows from them, are on the host by its contract."""
+    numbers = lengths.tolist()
+    sizes = torch.tensor([sum(length > step for length in numbers) for step in range(max(numbers))])
+    return OnGpu(inputs.meta.new_empty(sum(numbers), *inputs.shape[2:])), sizes
 
 
-def is_mask(index: object) -> bool:
-    return isinstance(index, Tensor) and index.dtype in (torch.bool, torch.uint8)
+def is_cuda(device: object) -> bool:
+    return device is not None and torch.device(device).type == "cuda"  # type: ignore[arg-type]
+
+
+@cache
+def is_composed(function: Any) -> bool:
+    """Whether an operation consists of others."""
+    key = torch._C.DispatchKey.CompositeImplicitAutograd  # type: ignore[attr-defined]
+    return bool(torch._C._dispatch_has_kernel_for_dispatch_key(function.name(), key))
+
+
+@cache
+def written_argument(function: Any) -> int | str | None:
+    """The argument that an operation writes to and returns, by place or, if it can only be named, by name."""
+    if not function._schema.returns:
+        return None
+    for place, argument in enumerate(function._schema.arguments):
+        if argument.alias_info is not None and argument.alias_info.is_write:
+            return argument.name if argument.kwarg_only else place
+    return None
+
+
+def collect(value: Any, tensors: list[Tensor]) -> None:
+    """The tensors of an operation's arguments."""
+    if isinstance(value, Tensor):
+        tensors.append(value)
+    elif isinstance(value, list | tuple):
+        for each in value:
+            collect(each, tensors)
+
+
+def as_meta(value: Any) -> Any:
+    """Arguments of the same operation on torch's meta device."""
+    if isinstance(value, OnGpu):
+        return value.meta
+    if isinstance(value, Tensor):
+        return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=META)
+    if isinstance(value, list | tuple):
+        return type(value)(map(as_meta, value))
+    return META if isinstance(value, torch.device) else value
+
+
+def is_view_of_other(function: Any, args: Any) -> bool:
+    return function.is_view and not args[0].is_inference()
+
+
+def as_on_gpu(value: Any) -> Any:
+    """The results of an operation on the meta device."""
+    if isinstance(value, Tensor):
+        return OnGpu(value)
+    return type(value)(map(as_on_gpu, value)) if isinstance(value, list | tuple) else value
 
 
 def place() -> str:
@@ -246,6 +265,7 @@ def pretended_gpu() -> Iterator[PretendedGpu]:
             graph.capture_end()
 
     patches = {
+        "_lazy_init": lambda: None,
         "device_count": lambda: 1,
         "is_bf16_supported": lambda including_emulation=True: True,
         "graph_pool_handle": lambda: (0, 1),
@@ -264,8 +284,10 @@ def pretended_gpu() -> Iterator[PretendedGpu]:
         patch.setattr(torch.backends.cudnn, "enabled", False)
         overwrite = torch.__future__.get_overwrite_module_params_on_conversion()
         torch.__future__.set_overwrite_module_params_on_conversion(True)
+        torch._C._set_only_lift_cpu_tensors(True)  # else torch.tensor copies to the device itself
         try:
-            with torch.autograd.set_multithreading_enabled(False), gpu.fake, gpu:
+            with torch.autograd.set_multithreading_enabled(False), gpu:
                 yield gpu
         finally:
+            torch._C._set_only_lift_cpu_tensors(False)
             torch.__future__.set_overwrite_module_params_on_conversion(overwrite)

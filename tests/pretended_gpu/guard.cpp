@@ -1,5 +1,5 @@
-// Makes a CPU build of torch believe that there is one CUDA device, which does nothing: tensors of torch's FakeTensor
-// on `cuda` then have autograd, indexing and views.
+// Makes a CPU build of torch believe that there is one CUDA device, which does nothing: tensors on `cuda` without values
+// (device.py) then have autograd, indexing and views.
 
 #include <ATen/detail/CUDAHooksInterface.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
