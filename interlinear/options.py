@@ -98,7 +98,7 @@ PrecisionName = Annotated[PrecisionChoice, typer.Option("--precision", help=PREC
 COMPILE_HELP = "Whether to compile the steps of the search, which takes half a minute at the start; auto: on a GPU."
 CompileOption = Literal["auto", "on", "off"]
 CompileSearch = Annotated[CompileOption, typer.Option("--compile", help=COMPILE_HELP)]
-SHORTLIST_HELP = "Search only among the words of the model's shortlist, which `interlinear shortlist` makes: faster."
+SHORTLIST_HELP = "Search only among the words of the model's shortlist (`interlinear shortlist`): faster, on a CPU."
 UseShortlist = Annotated[bool, typer.Option("--shortlist", help=SHORTLIST_HELP)]
 
 

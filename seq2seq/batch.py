@@ -5,12 +5,13 @@ Axes: B sentences, T source positions, L target positions, C candidate words.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Protocol, Self, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from seq2seq.devices import to_device
 from seq2seq.text import END, PAD
 
 Ids = Sequence[int] | np.ndarray
@@ -162,7 +163,7 @@ class Batch:
         return Batch(sources, self.target_BL, None, candidates, self.guide_BLT)
 
     def to(self, device: torch.device | str) -> "Batch":
-        return self.map(lambda tensor: tensor.to(device, non_blocking=True))
+        return moved(self, device)
 
     def pin_memory(self) -> "Batch":
         """A copy in page-locked memory, which allows asynchronous copies to a GPU."""
@@ -172,7 +173,10 @@ class Batch:
 class Mapped(Protocol):
     """A structure of tensors."""
 
-    def map(self, change: Callable[[Tensor], Tensor]) -> object: ...
+    def map(self, change: Callable[[Tensor], Tensor]) -> Self: ...
+
+
+Structure = TypeVar("Structure", bound=Mapped)
 
 
 def tensors_of(structure: Mapped) -> list[Tensor]:
@@ -187,6 +191,12 @@ def tensors_of(structure: Mapped) -> list[Tensor]:
     return found
 
 
+def moved(structure: Structure, device: torch.device | str) -> Structure:
+    """The structure with its tensors on a device, by one transfer for which the host does not wait (`to_device`)."""
+    copies = iter(to_device(tensors_of(structure), device))
+    return structure.map(lambda _: next(copies))
+
+
 def target_lengths(target_BL: Tensor) -> Tensor:
     """The lengths (B) of targets that are followed by PAD."""
     return (target_BL != PAD).sum(1)
@@ -199,7 +209,7 @@ def positions(first: Sequence[int], last: Sequence[int], width: int, device: tor
     """
     position_L = torch.arange(width)
     chosen_BL = (position_L >= torch.tensor(first)[:, None]) & (position_L < torch.tensor(last)[:, None])
-    return chosen_BL.flatten().nonzero().squeeze(1).to(device, non_blocking=True)
+    return to_device([chosen_BL.flatten().nonzero().squeeze(1)], device)[0]
 
 
 def pad(rows: Sequence[Ids | None], multiple: int = 1) -> tuple[Tensor, Tensor]:

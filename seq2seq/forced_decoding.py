@@ -112,11 +112,11 @@ class ForcedDecoder:
         """Attention weights (B, 1, L, ...) of a batch of outputs by forced decoding, with what a reading needs; images
         are absent."""
         batch = self._collate_pairs([sources for sources, _ in pairs], [target for _, target in pairs])
+        batch = batch.to(self.device)
         assert batch.target_BL is not None
         with torch.inference_mode():
-            device = self.device
-            memory = self.bundle.model.encode(batch.to(device))
-            return self.bundle.model.forced_attention(memory, batch.target_BL.to(device)[:, None], reading)
+            memory = self.bundle.model.encode(batch)
+            return self.bundle.model.forced_attention(memory, batch.target_BL[:, None], reading)
 
     def force(self, pair: TextPair, explained: bool) -> ForcedOutput:
         """One output by forced decoding, with its explanation if asked for; images are absent."""
@@ -134,11 +134,11 @@ class ForcedDecoder:
     def _forced_log_probabilities(self, pairs: Sequence[TextPair]) -> list[list[float]]:
         """The same with END."""
         batch = self._collate_pairs([sources for sources, _ in pairs], [target for _, target in pairs])
+        batch = batch.to(self.device)
         assert batch.target_BL is not None
         with torch.inference_mode():
-            device = self.device
-            memory = self.bundle.model.encode(batch.to(device))
-            rows = self.bundle.model.forced_log_probabilities(memory, batch.target_BL.to(device)[:, None])[:, 0]
+            memory = self.bundle.model.encode(batch)
+            rows = self.bundle.model.forced_log_probabilities(memory, batch.target_BL[:, None])[:, 0]
         return [row[: len(target.encoded.ids) + 1] for row, (_, target) in zip(rows.tolist(), pairs, strict=True)]
 
     def read_pair(self, texts: dict[str, str], target: str, raw: bool = True) -> TextPair:
@@ -189,11 +189,11 @@ class ForcedDecoder:
         (first, *_) = sources
         steps = len(output.encoded.ids) + 1
         nulls = max(0, len(sources[first].encoded.ids) + 1 - steps)
-        batch = self._collate_pairs([sources], [output])
+        batch = self._collate_pairs([sources], [output]).to(self.device)
         assert batch.target_BL is not None
-        target_1KL = pad_or_trim(batch.target_BL, 1, steps + nulls, PAD)[:, None].to(self.device)
+        target_1KL = pad_or_trim(batch.target_BL, 1, steps + nulls, PAD)[:, None]
         with torch.inference_mode():
-            memory = model.encode(batch.to(self.device))
+            memory = model.encode(batch)
             attention_weights = model.forced_attention(memory, target_1KL)
             log_q = model.source_log_probabilities(model.teacher_forced(memory, target_1KL)[0])
         assert log_q is not None

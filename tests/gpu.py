@@ -71,12 +71,10 @@ def sample_batch(model: Model, sentences: int = SENTENCES) -> Batch:
 
 
 @contextmanager
-def full_fp32() -> Iterator[None]:
-    """Inside, cuDNN's recurrent layers and convolutions compute in fp32. By default they round factors to TF32, which
-    has the mantissa of fp16."""
-    allowed = torch.backends.cudnn.allow_tf32
-    torch.backends.cudnn.allow_tf32 = False
+def waits_raised() -> Iterator[None]:
+    """A context in which torch raises where the host would wait for a GPU."""
+    torch.cuda.set_sync_debug_mode("error")
     try:
         yield
     finally:
-        torch.backends.cudnn.allow_tf32 = allowed
+        torch.cuda.set_sync_debug_mode("default")

@@ -19,9 +19,8 @@ from benchmarks.gpu.search import MODES, TYPES
 from benchmarks.gpu.timing import release_memory
 from seq2seq.generate import SequenceGenerator
 from seq2seq.generation_request import EncodedRequest
-from service.engine.process import shorten_pauses
 from service.engine.protocol import Abort, Add, EngineOutputs, EngineRequest, Event, SearchFailed, WorkerLost
-from service.engine.search_thread import SearchThread
+from service.engine.search_thread import SearchThread, shorten_pauses
 
 LIMIT = 0.2  # seconds, of the 99th percentile
 WORDS, BEAM = 20, 5

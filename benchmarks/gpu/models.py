@@ -80,7 +80,6 @@ class System:
         return Request(
             {name: " ".join(map(str, row)) for name, row in zip(config.texts, words.tolist(), strict=True)},
             SearchOptions(beam=beam, min_length=target, max_length=target),
-            tokenised=frozenset([*config.texts, "target"]),
             images={name: random_image(grid, random) for name, grid in config.images.items()},
         )
 
@@ -88,7 +87,7 @@ class System:
 @cache
 def numbered_words(vocabulary: int) -> Tokenizer:
     """A tokenizer whose words are their own ids."""
-    config = TextConfig(units="words", vocabulary=vocabulary, tokenised=True)
+    config = TextConfig(units="words", vocabulary=vocabulary)
     return Tokenizer(config, [*SPECIAL, *map(str, range(len(SPECIAL), vocabulary))])
 
 

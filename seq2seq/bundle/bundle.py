@@ -152,15 +152,18 @@ def load(
     """Load a bundle and verify every file against the card, the shortlist only if it is used.
 
     Raises BundleError naming the invalid file, and UsageError for a precision that the device does not have, or a
-    shortlist that the bundle does not have.
+    shortlist that the bundle does not have, or on a GPU.
 
     `bf16` stores the weights in bf16 and computes in it, which is faster on processors with bf16 matrix products; an
     LSTM's cell state and log-probabilities stay in fp32. `int8` quantises the weights and computes products in int8,
     on any processor with AVX2 (`seq2seq.layers.int8`); the model can then search but not train. `auto`: see
-    `resolve_precision`. `shortlist`: search only among the words that the bundle's shortlist has for a sentence.
+    `resolve_precision`. `shortlist`: search only among the words that the bundle's shortlist has for a sentence, on a
+    CPU: CUDA graphs would each keep a copy of these words' rows of the output layer, 13 GiB for 64 sentences.
     """
     folder = Path(folder)
     precision = resolve_precision(precision, device)
+    if shortlist and torch.device(device).type not in ("cpu", "meta"):
+        raise UsageError("--shortlist", f"it is for CPUs, and the device is {device}", "leave it out on a GPU")
     card = check_files(folder, shortlist)
     if shortlist and SHORTLIST not in card.files:
         raise UsageError(
@@ -192,7 +195,7 @@ def load(
 
 def with_compiled_search(bundle: Bundle[PredictorT]) -> Bundle[PredictorT]:
     """The same bundle, whose search is compiled when it first takes a step; on a GPU, it is captured too."""
-    return replace(bundle, search_step=fast_step(next(bundle.model.parameters()).device.type))
+    return replace(bundle, search_step=fast_step(next(bundle.model.parameters()).device))
 
 
 def check_files(folder: Path, shortlist: bool = True) -> ModelCard:

@@ -24,7 +24,7 @@ def resolve_precision(precision: Precision, device: str) -> Precision:
             return "bf16"
         case "cpu":
             return "int8" if any(largest_activation(kernel) for kernel in KERNELS) else "fp32"
-        case "cuda" if torch.cuda.is_bf16_supported(including_emulation=False):
+        case "cuda" if torch.cuda.get_device_capability(device) >= (8, 0):  # of this one: others may be older
             return "bf16"
     return "fp32"
 

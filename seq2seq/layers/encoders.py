@@ -16,6 +16,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from seq2seq.batch import ImageInput, InputLengths, TextInput, positions
 from seq2seq.config import Architecture, ImageGrid, ModelConfig
+from seq2seq.devices import to_device
 from seq2seq.images.networks import build_network
 from seq2seq.layers.cells import StackedCells
 from seq2seq.layers.dropout import drop_words
@@ -224,8 +225,8 @@ def run_with_last_states(network: nn.Module, inputs_BTI: Tensor, text: InputLeng
     # Kernels return the LSTM memory only at the end of a sequence; in a packed one that is the sentence's end.
     # The rows are sorted here, by the lengths on the host: torch would read its order back from the device.
     sorted_lengths, order_B = torch.tensor(text.lengths).sort(descending=True)
-    row_B = order_B.argsort().to(inputs_BTI.device, non_blocking=True)
-    sorted_BTI = inputs_BTI.index_select(0, order_B.to(inputs_BTI.device, non_blocking=True))
+    row_B, sorted_B = to_device([order_B.argsort(), order_B], inputs_BTI.device)
+    sorted_BTI = inputs_BTI.index_select(0, sorted_B)
     output, ends = network(pack_padded_sequence(sorted_BTI, sorted_lengths, batch_first=True))
     states_BTH, _ = pad_packed_sequence(output, batch_first=True, total_length=inputs_BTI.shape[1])
     leaves = list(ends) if isinstance(ends, Tensor) else [leaf for layer in zip(*ends, strict=True) for leaf in layer]

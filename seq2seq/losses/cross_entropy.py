@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from seq2seq.devices import autocast_disabled, autocast_dtype
+from seq2seq.devices import autocast_disabled, autocast_dtype, to_device
 
 CHUNK = 2**23  # logits in memory at a time: 32 MiB in fp32
 SUMS = 4  # what `Loss.sums` has at most
@@ -226,7 +226,7 @@ class _BagOfWords(torch.autograd.Function):
             part = slice(start, start + many)
             rows = readouts[part].flatten(0, 1)
             if on_host:
-                chosen = steps[part].flatten().nonzero().squeeze(1).to(readouts.device, non_blocking=True)
+                (chosen,) = to_device([steps[part].flatten().nonzero().squeeze(1)], readouts.device)
                 rows = rows.index_select(0, chosen)
             count = len(rows)
             rows = with_zero_rows(rows.to(dtype))
@@ -237,8 +237,7 @@ class _BagOfWords(torch.autograd.Function):
             with autocast_disabled(readouts.device):
                 for block, own_steps, bags in zip(blocks, *sentences, strict=True):
                     sentence, scale = sentences_and_weights(own_steps, on_host)
-                    sentence = sentence.to(readouts.device, non_blocking=True)
-                    scale = scale.to(full).to(readouts.device, non_blocking=True)
+                    sentence, scale = to_device([sentence, scale.to(full)], readouts.device)
                     q = torch.softmax(block.to(full), 1)
                     share = scale * (sentence == torch.arange(len(bags), device=sentence.device)[:, None])
                     off = (share @ q).scatter_add_(1, bags, -(bags != 0).to(full))  # q~ - x~

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from torch import Tensor
 
 from seq2seq.batch import Batch, pad
+from seq2seq.devices import to_device
 from seq2seq.layers.state import Memory, State
 from seq2seq.losses.cross_entropy import Loss, chunk_rows
 from seq2seq.metrics import sentence
@@ -33,7 +34,7 @@ def sample(model: Model, memory: Memory, count: int, max_lengths: Sequence[int])
     """
     state = repeat(model.start(memory), count)
     device = model.output.weight.device
-    limits_B = torch.tensor(max_lengths).to(device, non_blocking=True)
+    (limits_B,) = to_device([torch.tensor(max_lengths)], device)
     token_BK = torch.full((memory.rows, count), BEGIN, device=device)
     live_BK = torch.ones_like(token_BK, dtype=torch.bool)
     interval = 1 if device.type == "cpu" else HOST_READ_STEPS
@@ -137,7 +138,7 @@ class Candidates:
     lengths: tuple[int, ...]
 
     def to(self, device: torch.device | str) -> "Candidates":
-        target_BKL, chosen_BK = (own.to(device, non_blocking=True) for own in (self.target_BKL, self.chosen_BK))
+        target_BKL, chosen_BK = to_device([self.target_BKL, self.chosen_BK], device)
         return Candidates(target_BKL, chosen_BK, self.lengths)
 
 

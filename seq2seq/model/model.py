@@ -16,6 +16,7 @@ from torch.nn import functional as F
 from seq2seq.attention_reading import POSTERIOR, AttentionReading, best_reading
 from seq2seq.batch import Batch, CandidateInput, SourceInput, positions, target_lengths
 from seq2seq.config import ModelConfig, TextVocabulary
+from seq2seq.devices import to_device
 from seq2seq.layers.dropout import drop_words
 from seq2seq.layers.encoders import ImageEncoder, TextEncoder
 from seq2seq.layers.int8 import Int8Linear
@@ -301,7 +302,8 @@ class Model(nn.Module):
             loss = replace(loss, objective=loss.objective + guide_weight * guide.nats, guide=guide)
         if self.config.contextual_gates and not self.training:
             gate_BL = torch.stack([cast(Tensor, step.gate) for step in steps[:width]], -1)[:, 0]
-            words_BL = torch.arange(width, device=gate_BL.device) < targets_B.to(gate_BL.device)[:, None]
+            (words_B,) = to_device([targets_B], gate_BL.device)
+            words_BL = torch.arange(width, device=gate_BL.device) < words_B[:, None]
             loss = replace(loss, gate=(gate_BL.float() * words_BL).sum())
         if self.alignment is None:
             return loss
@@ -385,7 +387,7 @@ class Model(nn.Module):
         counted_N = ((position_L >= first_B[:, None]) & (position_L < last_B[:, None])).flatten()
         readouts_NR, targets_N = readouts_BLR.flatten(0, 1), target_BL.flatten()
         if on_host:
-            chosen_N = counted_N.nonzero().squeeze(1).to(target_BL.device, non_blocking=True)
+            (chosen_N,) = to_device([counted_N.nonzero().squeeze(1)], target_BL.device)
             readouts_NR, targets_N = readouts_NR.index_select(0, chosen_N), targets_N.index_select(0, chosen_N)
         return chunked_cross_entropy(
             readouts_NR, self.output.weight, self.output.bias, targets_N, smoothing, None if on_host else counted_N
@@ -427,7 +429,7 @@ def drop_sources(batch: Batch, share: float) -> Batch:
     kept_NB = kept_NB | ~kept_NB.any(0)
     sources: dict[str, SourceInput] = {}
     for (name, source), lengths_B in zip(batch.sources.items(), lengths_NB * kept_NB, strict=True):
-        on_device = lengths_B.to(source.lengths_B.device, non_blocking=True)
+        (on_device,) = to_device([lengths_B], source.lengths_B.device)
         sources[name] = replace(source, lengths_B=on_device, lengths=tuple(lengths_B.tolist()) if on_host else None)
     return replace(batch, sources=sources)
 

@@ -11,13 +11,13 @@ import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import torch
 from torch import Tensor
 
 from seq2seq.batch import Mapped, tensors_of
-from seq2seq.devices import collection_paused
+from seq2seq.devices import capture_stream, collection_paused, end_failed_capture, is_out_of_memory
 from seq2seq.layers.state import Memory
 from seq2seq.model.ensemble import Predictor
 from seq2seq.search.compiled import CompiledStep, has_compiler, message_of
@@ -42,15 +42,15 @@ class Capture(Protocol):
     does the work again, from the same tensors and into those of the result. pool: of the memory for all captures."""
 
     def __call__(
-        self, work: Callable[[], Value], device: torch.device, pool: object
+        self, work: Callable[[], Value], device: torch.device, pool: Any
     ) -> tuple[Value, Callable[[], None]]: ...
 
 
 class CapturedStep:
     """A step (`search_step`, or a compiled one) that is captured once for each size of table.
 
-    A size is captured when it occurs for the second time, so that none is captured for one step. Where it cannot be
-    captured, a warning is logged, and steps run as they are. For one device; several threads may call it.
+    A size is captured when it occurs for the second time, so that none is captured for one step. Steps of a size that
+    cannot be captured run as they are; the first time a warning is logged. For one device; several threads may call it.
     """
 
     def __init__(self, step: SearchStep = search_step, capture: Capture | None = None) -> None:
@@ -60,7 +60,7 @@ class CapturedStep:
         self._seen: set[Hashable] = set()
         self._pool: object = None  # of the memory that all graphs share: one runs at a time, and its result is copied
         self._lock = threading.Lock()
-        self._failed = False
+        self._given_up: set[Hashable] = set()  # sizes that cannot be captured
 
     def __call__(
         self,
@@ -83,7 +83,7 @@ class CapturedStep:
         )
         with self._lock:
             graph = self._graphs.get(size)
-            if graph is None and size in self._seen and not self._failed:
+            if graph is None and size in self._seen and size not in self._given_up:
                 graph = self._captured(size, model, memory, rows, with_coverage, constrained_R)
             if graph is None:
                 self._seen.add(size)
@@ -107,9 +107,11 @@ class CapturedStep:
             with collection_paused():
                 graph = StepGraph(self.step, self._capture, self._pool, *given)
         except RuntimeError as error:  # of CUDA, of its memory too
-            self._failed = True
-            self._graphs.clear()
-            log.warning("the search is not captured as CUDA graphs, and slower: %s", message_of(error))
+            if not self._given_up:
+                log.warning("a size of search is not captured as a CUDA graph, and slower: %s", message_of(error))
+            self._given_up.add(size)
+            if is_out_of_memory(error):  # the graphs may have what the step lacks; other sizes are captured again
+                self._graphs.clear()
             return None
         self._graphs[size] = graph
         if len(self._graphs) > MAX_GRAPHS:
@@ -133,7 +135,8 @@ class StepGraph:
     ) -> None:
         n = memory.rows
         # Rows that are not used repeat the first, so that no index is invalid, and are finished.
-        index_N = torch.tensor([*range(n), *[0] * (round_up_rows(n) - n)], device=rows.token_NK.device)
+        index_N = torch.arange(round_up_rows(n), device=rows.token_NK.device)
+        index_N = index_N.masked_fill(index_N >= n, 0)
         self._memory = memory.map(lambda tensor: tensor.index_select(0, index_N))
         self._rows = rows.map(lambda tensor: tensor.index_select(0, index_N))
         self._rows.done_N[n:] = True
@@ -176,10 +179,14 @@ def copy_all(targets: Sequence[Tensor], sources: Sequence[Tensor]) -> None:
         torch._foreach_copy_(*pair)
 
 
-def fast_step(device: str) -> SearchStep:
+def fast_step(device: torch.device) -> SearchStep:
     """The step of a compiled search (`resolve_compile`): also captured on a GPU; without a compiler only captured."""
-    step = CompiledStep() if has_compiler(device) else search_step
-    return CapturedStep(step) if torch.device(device).type == "cuda" else step
+    return captured_on_gpu(device, CompiledStep() if has_compiler(device.type) else search_step)
+
+
+def captured_on_gpu(device: torch.device, step: SearchStep = search_step) -> SearchStep:
+    """A step that is captured on a GPU, and elsewhere is what it is."""
+    return CapturedStep(step) if device.type == "cuda" else step
 
 
 def round_up_rows(rows: int) -> int:
@@ -198,20 +205,22 @@ def row_counts(slots: int) -> list[int]:
     return sorted({round_up_rows(rows) for rows in range(1, slots + 1)})
 
 
-def capture_cuda_graph(
-    work: Callable[[], Value], device: torch.device, pool: object
-) -> tuple[Value, Callable[[], None]]:
+def capture_cuda_graph(work: Callable[[], Value], device: torch.device, pool: Any) -> tuple[Value, Callable[[], None]]:
     """Capture as a CUDA graph. Raises RuntimeError where `work` does what a graph cannot."""
     # Of the model's device, which need not be the current one: work on another device would be left out of the graph.
-    stream = torch.cuda.Stream(device)
+    stream = capture_stream(device)
     stream.wait_stream(torch.cuda.current_stream(device))
     graph = torch.cuda.CUDAGraph()
     # Not torch.cuda.graph(), which begins with a garbage collection of the whole process.
-    with torch.cuda.stream(stream):
-        graph.capture_begin(pool=pool, capture_error_mode="thread_local")  # type: ignore[arg-type]
-        try:
-            result = work()
-        finally:
-            graph.capture_end()
+    try:
+        with torch.cuda.stream(stream):
+            graph.capture_begin(pool=pool, capture_error_mode="thread_local")
+            try:
+                result = work()
+            finally:
+                graph.capture_end()
+    except RuntimeError:
+        end_failed_capture(device, pool)
+        raise
     torch.cuda.current_stream(device).wait_stream(stream)
     return result, graph.replay

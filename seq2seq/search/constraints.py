@@ -117,12 +117,12 @@ def initial_constraints(
     rows: Sequence[Sequence[Constraint]],
     hypotheses: int,
     outputs: int,
-    device: torch.device,
     candidates: CandidateInput | None = None,
     joined_V: Tensor | None = None,
 ) -> ConstraintState:
-    """The constraints of rows at their begin. `candidates`: on the host, the words that search may write, if they are
-    limited; they contain the constraints' tokens. `joined_V`: the vocabulary's words that continue the one before."""
+    """The constraints of rows at their begin, on the host, as all arguments are. `candidates`: the words that search
+    may write, if they are limited; they contain the constraints' tokens. `joined_V`: the vocabulary's words that
+    continue the one before."""
     width = max(map(token_count, rows), default=0)
     padded = [[*table_of(row), *[(PAD, 0, 0, 0, 0)] * (width - token_count(row))] for row in rows]
     token_NC, first_NC, index_NC, start_NC, end_NC = (
@@ -146,7 +146,7 @@ def initial_constraints(
         none_NK.bool()[..., None].expand(-1, -1, width),
         none_NK,
         none_NK[..., None].expand(-1, -1, outputs),
-    ).map(lambda tensor: tensor.contiguous().to(device))
+    ).map(Tensor.contiguous)
 
 
 def table_of(constraints: Sequence[Constraint]) -> list[tuple[int, int, int, int, int]]:

@@ -5,11 +5,12 @@ Axes: N sentences in the table (rows), K hypotheses of each, L output positions.
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from seq2seq.search.constraints import ConstraintState
+from seq2seq.devices import to_host
 from seq2seq.search.options import Hypothesis
 from seq2seq.search.prefix import PrefixState, best_of_branches
 from seq2seq.search.state import SlotState
@@ -77,10 +78,10 @@ def rank_finished(rows: SlotState, final_NK: Tensor, log_NK: Tensor, ends_NK: Te
 
 def read_hypotheses(rows: SlotState, n_best: Sequence[int]) -> list[list[tuple[Hypothesis, list[int]]]]:
     """The best finished hypotheses of each row with their paths, from the back-pointers, on the host."""
-    written, parent = rows.written_NKL.tolist(), rows.parent_NKL.tolist()
-    final, log_probabilities = rows.final_NK.tolist(), rows.final_log_NK.tolist()
-    lengths, final_parent = rows.final_length_NK.tolist(), rows.final_parent_NK.tolist()
-    constraints = None if rows.constraints is None else ConstraintTable(rows.constraints)
+    tensors = [rows.written_NKL, rows.parent_NKL, rows.final_NK, rows.final_log_NK]
+    tensors += [rows.final_length_NK, rows.final_parent_NK, *tensors_of_constraints(rows)]
+    written, parent, final, log_probabilities, lengths, final_parent, *constrained = lists(tensors)
+    constraints = ConstraintTable(*constrained) if constrained else None
     hypotheses: list[list[tuple[Hypothesis, list[int]]]] = []
     for row, count in enumerate(n_best):
         row_hypotheses = []
@@ -96,17 +97,27 @@ def read_hypotheses(rows: SlotState, n_best: Sequence[int]) -> list[list[tuple[H
     return hypotheses
 
 
+def lists(tensors: Sequence[Tensor]) -> list[Any]:
+    """Tensors as lists of numbers, which are read from the device at once."""
+    return [tensor.tolist() for tensor in to_host(tensors)]
+
+
+def tensors_of_constraints(rows: SlotState) -> list[Tensor]:
+    """What a ConstraintTable is made of; nothing without constraints."""
+    constraints = rows.constraints
+    return [] if constraints is None else [constraints.written_NKL, constraints.index_NC, constraints.constrained_N1]
+
+
 class ConstraintTable:
     """The constraint tokens that were written, on the host."""
 
-    def __init__(self, constraints: ConstraintState) -> None:
-        self._written: list[list[list[int]]] = constraints.written_NKL.tolist()
-        self._index: list[list[int]] = constraints.index_NC.tolist()
-        self._constrained: list[bool] = constraints.constrained_N1.squeeze(1).tolist()
+    def __init__(self, written: list[list[list[int]]], index: list[list[int]], constrained: list[list[bool]]) -> None:
+        """The lists of `tensors_of_constraints`."""
+        self._written, self._index, self._constrained = written, index, constrained
 
     def along(self, row: int, path: list[int]) -> list[int | None]:
         """The index of the constraint that each token along a path writes; empty for a row without constraints."""
-        if not self._constrained[row]:
+        if not self._constrained[row][0]:
             return []
         return [self._index[row][token - 1] if token else None for token in tokens_along(self._written[row], path)]
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from seq2seq.batch import moved
 from seq2seq.layers.state import pad_or_trim
 from seq2seq.search.options import SearchRequest
 from seq2seq.text import PAD
@@ -130,22 +131,23 @@ def longest_gram(requests: Sequence[SearchRequest]) -> int | None:
 def initial_repetition(
     requests: Sequence[SearchRequest], outputs: int, positions: int, kind_NC: Tensor, score_NK: Tensor
 ) -> RepetitionState:
-    """The limits of rows at their begin, on the device of their scores. kind_NC: of the words that may come next."""
-    (n, k), device = score_NK.shape, score_NK.device
+    """The limits of rows at their begin, on the device of their scores. kind_NC: of the words that may come next, on
+    the host."""
+    n, k = score_NK.shape
     options = [one.options if one.limits_repetition else None for one in requests]
     sizes = [o.no_repeat_ngram_size if o else 0 for o in options]
     words = [[*one.source_words[:positions], *[-1] * (positions - len(one.source_words))] for one in requests]
-    return replace(
-        no_limits(score_NK),
-        kind_NC=kind_NC.to(device),
-        guarded_N=torch.tensor([o is not None and o.repetition_guard for o in options], device=device),
-        gram_NG=torch.tensor(
-            [[i < size for i in range(max(sizes))] for size in sizes], dtype=torch.bool, device=device
-        ).view(n, -1),
-        penalty_N=score_NK.new_tensor([o.repetition_penalty if o else 1.0 for o in options]),
-        word_NT=torch.tensor(words, dtype=torch.long, device=device),
-        history_NKL4=torch.full((n, k, outputs, 4), PAD, device=device),
+    grams = [[i < size for i in range(max(sizes))] for size in sizes]
+    on_host = replace(
+        no_limits(torch.zeros(n, k, dtype=score_NK.dtype)),
+        kind_NC=kind_NC,
+        guarded_N=torch.tensor([o is not None and o.repetition_guard for o in options]),
+        gram_NG=torch.tensor(grams, dtype=torch.bool).view(n, -1),
+        penalty_N=torch.tensor([o.repetition_penalty if o else 1.0 for o in options], dtype=score_NK.dtype),
+        word_NT=torch.tensor(words, dtype=torch.long),
+        history_NKL4=torch.full((n, k, outputs, 4), PAD),
     )
+    return moved(on_host, score_NK.device)
 
 
 def no_limits(score_NK: Tensor) -> RepetitionState:

@@ -7,14 +7,15 @@ Axes: N sentences in the table (rows), K hypotheses of each, T source positions,
 come next.
 """
 
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
 from torch import Tensor
 
-from seq2seq.batch import TARGET, Batch, CandidateInput
+from seq2seq.batch import TARGET, Batch, CandidateInput, moved
+from seq2seq.devices import to_device
 from seq2seq.layers.state import Memory
 from seq2seq.model.attention_weights import AttentionWeights
 from seq2seq.model.ensemble import Predictor
@@ -27,7 +28,9 @@ from seq2seq.search.ranking import (
     backtrace,
     common_prefix,
     free_length,
+    lists,
     read_hypotheses,
+    tensors_of_constraints,
     tokens_along,
 )
 from seq2seq.search.repetition import WORD, RepetitionState, initial_repetition, longest_gram
@@ -148,13 +151,16 @@ class SlotTable:
         """Removes finished sentences from the table and returns their results."""
         if self.rows is None or self.memory is None or self.step_count % self.sync_interval:
             return []
-        finished_rows = [i for i, finished in enumerate(self.rows.done_N.tolist()) if finished]
+        (done_N,) = lists([self.rows.done_N])
+        finished_rows = [i for i, finished in enumerate(done_N) if finished]
         if not finished_rows:
             return []
-        index = torch.tensor(finished_rows, device=self.device)
+        index = self._index(finished_rows)
         finished_state = self.rows.map(lambda tensor: tensor.index_select(0, index))
         hypotheses = read_hypotheses(finished_state, [self.requests[i].wanted for i in finished_rows])
-        results = [self._result(i, row_hypotheses) for i, row_hypotheses in zip(finished_rows, hypotheses, strict=True)]
+        finished = list(zip(finished_rows, hypotheses, strict=True))
+        falls = iter(lists([fall_L for row, own in finished for fall_L in self._falls(row, own)]))
+        results = [self._result(row, own, falls) for row, own in finished]
         self._compact([i for i in range(self.active) if i not in set(finished_rows)])
         return results
 
@@ -168,16 +174,14 @@ class SlotTable:
         row_by_key = {request.key: i for i, request in enumerate(self.requests) if request.key in keys}
         if self.rows is None or not row_by_key or self.step_count % self.sync_interval:
             return {}
-        rows, index = self.rows, torch.tensor(list(row_by_key.values()), device=self.device)
+        rows, index = self.rows, self._index(list(row_by_key.values()))
         best = rows.final_NK[:, 0], rows.final_length_NK[:, 0], rows.final_parent_NK[:, 0]
-        written, parent, scores, lengths, final_score, final_length, final_hypothesis = (
-            tensor.index_select(0, index).tolist()
-            for tensor in (rows.written_NKL, rows.parent_NKL, rows.score_NK, rows.length_N, *best)
+        tensors = [rows.written_NKL, rows.parent_NKL, rows.score_NK, rows.length_N, *best]
+        tensors += tensors_of_constraints(rows)
+        written, parent, scores, lengths, final_score, final_length, final_hypothesis, *constrained = lists(
+            [tensor.index_select(0, index) for tensor in tensors]
         )
-        selected = (
-            None if rows.constraints is None else rows.constraints.map(lambda tensor: tensor.index_select(0, index))
-        )
-        constraints = None if selected is None else ConstraintTable(selected)
+        constraints = ConstraintTable(*constrained) if constrained else None
         prefixes: dict[Hashable, list[int]] = {}
         for row, key in enumerate(row_by_key):
             ends = [(hypothesis, lengths[row]) for hypothesis, score in enumerate(scores[row]) if score > -torch.inf]
@@ -210,7 +214,7 @@ class SlotTable:
         if not rows or self.rows is None or self.memory is None:
             self.rows = self.memory = None
             return
-        index = torch.tensor(rows, device=self.device)
+        index = self._index(rows)
         memory = self.memory.map(lambda tensor: tensor.index_select(0, index))
         capacity = {axis: round_up_capacity(max(1, *(sizes[axis] for sizes in self.sizes))) for axis in memory.capacity}
         longest = round_up_outputs(max(request.max_length for request in self.requests) + 1)
@@ -224,7 +228,11 @@ class SlotTable:
     def _set_requests(self, requests: list[SearchRequest]) -> None:
         self.requests = requests
         constrained = [row for row, request in enumerate(requests) if request.constrained]
-        self.constrained_R = torch.tensor(constrained, device=self.device) if constrained else None
+        self.constrained_R = self._index(constrained) if constrained else None
+
+    def _index(self, rows: Sequence[int]) -> Tensor:
+        """The numbers of rows on the device."""
+        return to_device([torch.tensor(rows)], self.device)[0]
 
     def _constraint_capacity(self, requests: Sequence[SearchRequest]) -> tuple[int, bool]:
         """The number of constraint tokens of a row, padding included, 0 if no request has constraints; and whether one
@@ -253,43 +261,42 @@ class SlotTable:
         state = state.map(lambda leaf: leaf.expand(-1, k, *leaf.shape[2:]))
         dtype = torch.promote_types(memory.summary_BS.dtype, torch.float32)
 
-        def integers(values: Sequence[int]) -> Tensor:
-            return torch.tensor(values, device=self.device)
-
-        def floats(values: Sequence[float]) -> Tensor:
-            return torch.tensor(values, dtype=dtype, device=self.device)
-
         empty = torch.full((n, k), -torch.inf, dtype=dtype, device=self.device)
         zeros = torch.zeros(n, k, dtype=torch.long, device=self.device)
         penalties = [o.length_penalty_terms for o in options]
         positions = next(iter(memory.positions.values()))
-        penalty_NV = word_penalties(requests, self.model.target_vocabulary, dtype)
+        asked = {
+            "beam_N": torch.tensor([o.beam for o in options]),
+            "shrink_N": torch.tensor([int(r.options.shrinking and not r.has_branches) for r in requests]),
+            "n_best_N": torch.tensor([o.n_best for o in options]),
+            "alpha_N": torch.tensor([alpha for alpha, _ in penalties], dtype=dtype),
+            "offset_N": torch.tensor([offset for _, offset in penalties], dtype=dtype),
+            "min_N": torch.tensor([min(request.options.min_length, request.max_length) for request in requests]),
+            "max_N": torch.tensor([request.max_length for request in requests]),
+            "beta_N": torch.tensor([o.coverage_penalty for o in options], dtype=dtype),
+        }
+        if (penalty_NV := word_penalties(requests, self.model.target_vocabulary, dtype)) is not None:
+            asked["penalty_NV"] = penalty_NV
+        # Not as parts of one tensor: a step is compiled for tensors that begin their memory.
+        on_device = [tensor.clone() for tensor in to_device(list(asked.values()), self.device)]
         return SlotState(
             state=state,
             token_NK=torch.full_like(zeros, BEGIN),
             score_NK=torch.cat([empty.new_zeros(n, 1), empty[:, 1:]], 1),
-            length_N=integers([0] * n),
+            length_N=zeros[:, 0].clone(),
             written_NKL=zeros.new_full((n, k, longest), PAD),
             parent_NKL=zeros.new_zeros((n, k, longest)),
             final_NK=empty,
             final_log_NK=empty.clone(),  # not the same tensor: a step is compiled for what is the same
             final_length_NK=zeros,
             final_parent_NK=zeros.clone(),
-            ended_N=integers([0] * n),
+            ended_N=zeros[:, 0].clone(),
             done_N=torch.zeros(n, dtype=torch.bool, device=self.device),
             coverage_NKT=empty.new_zeros(n, k, positions),
-            beam_N=integers([o.beam for o in options]),
-            shrink_N=integers([int(r.options.shrinking and not r.has_branches) for r in requests]),
-            n_best_N=integers([o.n_best for o in options]),
-            alpha_N=floats([alpha for alpha, _ in penalties]),
-            offset_N=floats([offset for _, offset in penalties]),
-            min_N=integers([min(request.options.min_length, request.max_length) for request in requests]),
-            max_N=integers([request.max_length for request in requests]),
-            beta_N=floats([o.coverage_penalty for o in options]),
-            penalty_NV=None if penalty_NV is None else penalty_NV.to(self.device),
             constraints=self._initial_constraints(requests, longest, candidates),
             repetition=self._initial_repetition(requests, longest, positions, candidates, empty),
-        )  # fmt: skip
+            **dict(zip(asked, on_device, strict=True)),
+        )
 
     def _initial_constraints(
         self, requests: Sequence[SearchRequest], outputs: int, candidates: CandidateInput | None
@@ -298,12 +305,12 @@ class SlotTable:
         if not any(request.constrained for request in requests):
             return None
         constraints = [request.constraints for request in requests]
-        state = initial_constraints(constraints, self.width, outputs, self.device, candidates, self.joined_V)
-        if not any(request.prefix is not None for request in requests):
-            return state
-        prefixes, n_best = [r.prefix for r in requests], [r.options.n_best for r in requests]
-        prefix = initial_prefixes(prefixes, n_best, self.width, outputs, partial(columns_of, candidates))
-        return replace(state, prefix=prefix.map(lambda tensor: tensor.to(self.device)))
+        state = initial_constraints(constraints, self.width, outputs, candidates, self.joined_V)
+        if any(request.prefix is not None for request in requests):
+            prefixes, n_best = [r.prefix for r in requests], [r.options.n_best for r in requests]
+            prefix = initial_prefixes(prefixes, n_best, self.width, outputs, partial(columns_of, candidates))
+            state = replace(state, prefix=prefix)
+        return moved(state, self.device)
 
     def _initial_repetition(
         self,
@@ -321,28 +328,34 @@ class SlotTable:
             kind_NC = self.kind_V[candidates.words_BC.cpu()]
         return initial_repetition(requests, outputs, positions, kind_NC, score_NK)
 
-    def _result(self, row: int, hypotheses: Sequence[tuple[Hypothesis, list[int]]]) -> SearchResult:
-        """The result of a finished row, from its hypotheses and their paths."""
+    def _falls(self, row: int, hypotheses: Sequence[tuple[Hypothesis, list[int]]]) -> list[Tensor]:
+        """By how much the score of each hypothesis of a row falls at every step (L); nothing without attention."""
+        request = self.requests[row]
+        if not request.with_attention:
+            return []
+        key, falls = request.key, []
+        first = self.admitted_at[key] + 1
+        for _, path in hypotheses:
+            records = [self.records[first + step] for step in range(len(path) - 1)]
+            scores = [record.score_NK[record.rows[key], k] for record, k in zip(records, path[1:], strict=True)]
+            falls.append(torch.stack([torch.zeros_like(self.records[first].score_NK[0, 0]), *scores]).diff())
+        return falls
+
+    def _result(
+        self, row: int, hypotheses: Sequence[tuple[Hypothesis, list[int]]], falls: Iterator[list[float]]
+    ) -> SearchResult:
+        """The result of a finished row, from its hypotheses, their paths and, first in `falls`, its `_falls`."""
         request = self.requests[row]
         best = [without_penalty(hypothesis, request) for hypothesis, _ in hypotheses]
         if not request.with_attention:
             return SearchResult(request.key, best)
         paths = [path for _, path in hypotheses]
-        logs = [self._token_log_probabilities(request, hypothesis.ids, path) for hypothesis, path in hypotheses]
+        # a token's log-probability is the fall without its penalty
+        logs = [
+            [fall + penalty for fall, penalty in zip(next(falls), token_penalties(best.ids, request), strict=True)]
+            for best, _ in hypotheses
+        ]
         return SearchResult(request.key, best, self._attention_weights(row, paths), logs)
-
-    def _token_log_probabilities(self, request: SearchRequest, ids: Sequence[int], path: Sequence[int]) -> list[float]:
-        """The log-probability of each token along a hypothesis' path: by how much its score falls at the step, without
-        its penalty."""
-        if len(path) < 2:
-            return []
-        key = request.key
-        first = self.admitted_at[key] + 1
-        records = [self.records[first + step] for step in range(len(path) - 1)]
-        scores = [record.score_NK[record.rows[key], k] for record, k in zip(records, path[1:], strict=True)]
-        score_L = torch.stack(scores)
-        falls: list[float] = score_L.diff(prepend=score_L.new_zeros(1)).tolist()
-        return [fall + penalty for fall, penalty in zip(falls, token_penalties(ids, request), strict=True)]
 
     def _attention_weights(self, row: int, paths: Sequence[list[int]]) -> AttentionWeights | None:
         """Attention weights of a row's hypotheses, (1, n, L, ...), read from the step records along their paths."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from seq2seq.batch import moved
 from seq2seq.layers.state import Candidates, Memory, State, pad_or_trim
 from seq2seq.search.constraints import ConstraintState, initial_constraints
 from seq2seq.search.prefix import initial_prefixes
@@ -94,10 +95,11 @@ class SlotState:
         if not tokens:
             return replace(self, constraints=None)
         n, k, outputs = self.written_NKL.shape
-        constraints = self.constraints or initial_constraints([()] * n, k, outputs, self.token_NK.device)
+        device = self.token_NK.device
+        constraints = self.constraints or moved(initial_constraints([()] * n, k, outputs), device)
         prefix = constraints.prefix if prefixed else None
         if prefixed and prefix is None:
-            prefix = initial_prefixes([None] * n, [1] * n, k, outputs).map(lambda tensor: tensor.to(self.done_N.device))
+            prefix = moved(initial_prefixes([None] * n, [1] * n, k, outputs), device)
         constraints = replace(constraints, prefix=prefix)
         return replace(self, constraints=constraints.resize(tokens, outputs, words))
 

@@ -25,8 +25,8 @@ from service.engine.admission import QueueLoad, Reservation
 from service.engine.dispatch import NO_WORKER, Dispatcher, ModelState
 from service.engine.pool import ModelSpec
 from service.engine.preparation import PreparationPool
-from service.engine.process import shorten_pauses
 from service.engine.queued import OutputListener, PendingRequest, QueuedSequence, Subscriber
+from service.engine.search_thread import shorten_pauses
 from service.metrics import Metrics
 from service.models import ServedModel
 from service.problems import Problem

@@ -7,13 +7,11 @@ steps.
 """
 
 import atexit
-import gc
 import logging
 import multiprocessing
 import os
 import queue
 import signal
-import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -44,23 +42,9 @@ from service.engine.protocol import (
     WorkerLost,
     WorkerLostError,
 )
-from service.engine.search_thread import SearchThread
+from service.engine.search_thread import SearchThread, shorten_pauses
 from service.logging import LogFormat, exception_location
 from service.models import load_for_search
-
-# The search nearly always holds the GIL, and by default another thread waits 5 ms for it. It releases the GIL at every
-# operator, some 120 times a step, and then waits itself for a thread that prepares texts: up to this time each.
-SWITCH_SECONDS = 0.0001
-
-
-def shorten_pauses() -> None:
-    """Have threads take turns often, and leave all present objects out of garbage collection.
-
-    A full collection holds the GIL, for 0.2 s with all that is imported. A request with many sentences can cause one.
-    """
-    sys.setswitchinterval(SWITCH_SECONDS)
-    gc.freeze()
-
 
 log = logging.getLogger("interlinear.service")
 

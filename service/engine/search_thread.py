@@ -4,6 +4,7 @@ Commands come in and events go out as plain data that refer to texts by numbers:
 service's process or in another.
 """
 
+import gc
 import logging
 import os
 import queue
@@ -41,6 +42,18 @@ log = logging.getLogger("interlinear.service")
 MAX_CREDIT = 0.5  # seconds of virtual time per caller: the credit of a batch that was idle
 REPORT_STEPS = 64  # after this many steps without other news the counts are reported
 HEARTBEAT_SECONDS = 0.25  # seconds between heartbeats of an idle search
+# The search nearly always holds the GIL, and by default another thread waits 5 ms for it. It releases the GIL at every
+# operator, some 120 times a step, and then waits itself for a thread that prepares texts: up to this time each.
+SWITCH_SECONDS = 0.0001
+
+
+def shorten_pauses() -> None:
+    """Have threads take turns often, and leave all present objects out of garbage collection.
+
+    A full collection holds the GIL, for 0.2 s with all that is imported. A request with many sentences can cause one.
+    """
+    sys.setswitchinterval(SWITCH_SECONDS)
+    gc.freeze()
 
 
 class SearchThread:

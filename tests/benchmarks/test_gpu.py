@@ -4,9 +4,11 @@ import json
 import os
 import subprocess
 import sys
+from importlib.metadata import packages_distributions, requires
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from benchmarks.gpu.run import run_part
 from benchmarks.gpu.timing import activity_of, union
@@ -72,40 +74,53 @@ def test_a_process_that_dies_or_hangs_is_followed_by_another(tmp_path: Path) -> 
     assert "hangs" in (tmp_path / "part.log").read_text()
 
 
-IMPORTS = """
-import importlib, importlib.machinery, sys
-from importlib.metadata import packages_distributions, requires
-from dataclasses import replace
-from pathlib import Path
-from packaging.requirements import Requirement
+# Runs first in every process that has it in PYTHONPATH.
+HIDING = """
+import sys
+from importlib.machinery import PathFinder
 
-needed = {"torch", "numpy"}
-waiting = ["torch", "numpy"] + [
-    Requirement(line).name
-    for line in Path("benchmarks/gpu/requirements.txt").read_text().splitlines()
-    if line[0] != "#"
-]
-while waiting:
-    name = waiting.pop().lower().replace("_", "-")
-    needed.add(name)
-    for requirement in map(Requirement, requires(name) or []):
-        new = requirement.name.lower().replace("_", "-")
-        if new not in needed and (requirement.marker is None or requirement.marker.evaluate({"extra": ""})):
-            waiting.append(new)
-distributions = {
-    module: {name.lower().replace("_", "-") for name in names} for module, names in packages_distributions().items()
-}
-
-class Present(importlib.machinery.PathFinder):
+class Listed(PathFinder):
     @classmethod
     def find_spec(cls, name, path=None, target=None):
-        top = name.partition(".")[0]
-        if top in distributions and not distributions[top] & needed and "interlinear-nmt" not in distributions[top]:
-            return None
-        return super().find_spec(name, path, target)
+        return None if name.partition(".")[0] in {modules!r} else super().find_spec(name, path, target)
 
-sys.meta_path[sys.meta_path.index(importlib.machinery.PathFinder)] = Present
-for absent in ("ray", "mlflow", "fastapi", "httpx", "hypothesis"):
+    @classmethod
+    def find_distributions(cls, *context):
+        found = super().find_distributions(*context)
+        return (own for own in found if own.name.lower().replace("_", "-") in {distributions!r})
+
+sys.meta_path[sys.meta_path.index(PathFinder)] = Listed
+"""
+
+
+def distribution(name: str) -> str:
+    return name.lower().replace("_", "-")
+
+
+@pytest.fixture(scope="module")
+def listed_packages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment of processes that find torch, numpy, the packages of requirements.txt and theirs, and no others,
+    though they are installed here."""
+    lines = (ROOT / "benchmarks/gpu/requirements.txt").read_text().splitlines()
+    waiting = ["torch", "numpy", *(Requirement(line).name for line in lines if line[0] != "#")]
+    listed: set[str] = set()
+    while waiting:
+        if (name := distribution(waiting.pop())) not in listed:
+            listed.add(name)
+            needed = map(Requirement, requires(name) or [])
+            waiting += [each.name for each in needed if each.marker is None or each.marker.evaluate({"extra": ""})]
+    owners = {name: set(map(distribution, own)) for name, own in packages_distributions().items()}
+    others = {name for name, own in owners.items() if not own & {*listed, "interlinear-nmt"}}
+    folder = tmp_path_factory.mktemp("listed")
+    (folder / "sitecustomize.py").write_text(HIDING.format(modules=others, distributions=listed))
+    return {**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{ROOT}"}
+
+
+IMPORTS = """
+import importlib
+from pathlib import Path
+
+for absent in ("ray", "mlflow", "fastapi", "httpx", "hypothesis", "sacremoses"):
     try:
         importlib.import_module(absent)
     except ModuleNotFoundError:
@@ -118,11 +133,10 @@ for file in files:
 """
 
 
-def test_it_imports_only_what_its_requirements_name() -> None:
-    """Nor do the tests for a GPU that it runs. Other packages, though installed here, are hidden from the process."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+def test_it_imports_only_what_its_requirements_name(listed_packages: dict[str, str]) -> None:
+    """Nor do the tests for a GPU that it runs."""
     run = subprocess.run(
-        [sys.executable, "-c", IMPORTS], cwd=ROOT, env=environment, check=False, capture_output=True, text=True
+        [sys.executable, "-c", IMPORTS], cwd=ROOT, env=listed_packages, check=False, capture_output=True, text=True
     )
     assert run.returncode == 0, run.stderr
     imported = run.stdout.split()
@@ -130,11 +144,11 @@ def test_it_imports_only_what_its_requirements_name() -> None:
 
 
 @pytest.mark.timeout(600)
-def test_everything_runs_on_a_cpu(tmp_path: Path) -> None:
-    """All parts with tiny models: every mode of training, search and engine."""
+def test_everything_runs_on_a_cpu(tmp_path: Path, listed_packages: dict[str, str]) -> None:
+    """All parts with tiny models, every mode of training, search and engine, and only the listed packages."""
     run = subprocess.run(
         [sys.executable, "-m", "benchmarks.gpu", "--output", str(tmp_path), "--device", "cpu", "--quick"],
-        cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False, capture_output=True, text=True,
+        cwd=ROOT, env=listed_packages, check=False, capture_output=True, text=True,
     )  # fmt: skip
     assert run.returncode == 0, run.stdout + run.stderr
     parts = json.loads((tmp_path / "report.json").read_text())["parts"]

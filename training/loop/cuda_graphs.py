@@ -20,7 +20,7 @@ import torch
 from torch import nn
 
 from seq2seq.batch import Batch, tensors_of
-from seq2seq.devices import collection_paused
+from seq2seq.devices import capture_stream, collection_paused, end_failed_capture, is_out_of_memory
 from seq2seq.losses.cross_entropy import SUMS, Loss
 from training.loop.out_of_memory import error_summary
 
@@ -59,7 +59,7 @@ class CudaRecorder:
     def __init__(self, device: torch.device) -> None:
         self.device = device
         # Warming up on the stream of the recording makes cuBLAS allocate that stream's workspace outside the recording.
-        self.stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+        self.stream = capture_stream(device)
         # One memory pool for all graphs: they run one after the other, and nothing in it is needed after a run.
         self.pool = torch.cuda.graph_pool_handle()
 
@@ -78,10 +78,9 @@ class CudaRecorder:
             with torch.cuda.graph(graph, self.pool, self.stream, capture_error_mode="thread_local"):
                 compute()
         except RuntimeError as error:
-            # The generator may still expect a recording: give it a new state, which the next update seeds.
-            index = torch.cuda.current_device() if self.device.index is None else self.device.index
-            generator = torch.cuda.default_generators[index]
-            generator.graphsafe_set_state(torch.Generator(self.device).graphsafe_get_state())
+            end_failed_capture(self.device, self.pool)
+            if is_out_of_memory(error):
+                raise
             raise CaptureError(error_summary(error)) from error
         return graph
 
@@ -146,6 +145,7 @@ class CapturedGradients:
         self.sums_4 = torch.zeros(SUMS, device=device)  # of `Loss.sums`
         self.scale = torch.ones((), device=device, dtype=torch.promote_types(parameters[0].dtype, torch.float32))
         self.buckets: dict[Hashable, ShapeBucket] = {}
+        self.given_up: set[Hashable] = set()  # shapes that have no graph
         self.recorder: Recorder = CudaRecorder(device) if device.type == "cuda" else FunctionRecorder()
 
     def reset(self) -> None:
@@ -154,14 +154,14 @@ class CapturedGradients:
         for parameter, gradient in zip(self.parameters, self.gradients, strict=True):
             parameter.grad = gradient
 
-    def add(self, batch: Batch, normalizer: int) -> None:
-        """Add a batch's gradients of objective / normalizer, and its sums (`Loss.sums`) to `sums_4`.
+    def add(self, batch: Batch, normalizer: int, graph: bool = True) -> None:
+        """Add a batch's gradients of objective / normalizer, and its sums (`Loss.sums`) to `sums_4`. `graph`: by one.
 
         Raises CaptureError, torch's errors for lack of memory, and what `wait` raises; gradients and sums are then
         undefined.
         """
         self.scale.fill_(1 / normalizer)
-        bucket = self.bucket(batch)
+        bucket = self.bucket(batch) if graph else None
         if bucket is None:
             self.compute(batch.to(self.device))
             return
@@ -178,9 +178,9 @@ class CapturedGradients:
         bucket.graph.replay()
 
     def bucket(self, batch: Batch) -> ShapeBucket | None:
-        """The bucket of a batch's shape; None where there are too many shapes."""
-        key = (*batch.sources, *((tensor.shape, tensor.dtype) for tensor in tensors_of(batch)))
-        if key not in self.buckets and len(self.buckets) < MAX_GRAPHS:
+        """The bucket of a batch's shape; None where there are too many shapes, or this one is given up."""
+        key = shape_of(batch)
+        if key not in self.buckets and key not in self.given_up and len(self.buckets) < MAX_GRAPHS:
             buffers = batch.map(lambda tensor: torch.empty_like(tensor, device=self.device))
             self.buckets[key] = ShapeBucket(buffers.without_host_lengths())
         return self.buckets.get(key)
@@ -195,8 +195,22 @@ class CapturedGradients:
         sums = loss.sums()
         self.sums_4[: len(sums)] += sums
 
-    def release(self) -> None:
-        """Free the graphs and buffers, when the device has run those that it was given."""
+    def give_up(self, batch: Batch) -> bool:
+        """Compute batches of this shape without a graph from now on; False if they are already.
+
+        All graphs and buffers are freed, when the device has run those that it was given: memory may be what is
+        missing, and after a recording that failed, graphs would draw the numbers of the generator's former state. Those
+        of other shapes are recorded again.
+        """
+        if (key := shape_of(batch)) in self.given_up:
+            return False
+        self.given_up.add(key)
         self.wait()
         self.recorder.synchronize()
         self.buckets.clear()
+        return True
+
+
+def shape_of(batch: Batch) -> Hashable:
+    """What batches of one graph have in common."""
+    return (*batch.sources, *((tensor.shape, tensor.dtype) for tensor in tensors_of(batch)))

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from seq2seq.batch import Batch
 from seq2seq.bundle import Bundle, ModelCard
+from seq2seq.devices import is_out_of_memory
 from seq2seq.generate import SequenceGenerator
 from seq2seq.generation_request import GenerationResult
 from seq2seq.metrics.metric import Preprocessing, ReferenceSet, SystemOutputs
@@ -19,12 +20,14 @@ from seq2seq.metrics.score import Score
 from seq2seq.metrics.translation import Sacrebleu, bleu
 from seq2seq.model.model import Model
 from seq2seq.search import SearchOptions
+from seq2seq.search.captured import captured_on_gpu
+from seq2seq.search.step import SearchStep, search_step
 from seq2seq.text import join_subwords
 from training.data.baselines import Baseline, most_frequent_output
 from training.data.prepare.prepared import PreparedData, PreparedSplit
 from training.events import TrainingJob
 from training.loop.batches import BatchLoader, BatchPlan
-from training.loop.out_of_memory import empty_cache, halve, is_out_of_memory
+from training.loop.out_of_memory import empty_cache, halve
 from training.loop.process_group import ProcessGroup
 
 
@@ -140,11 +143,15 @@ class Evaluator:
         metric, model_score = ("ROUGE-L", score.rouge) if score.rouge else ("BLEU", score.bleu)
         return Baseline(best, metric, values[best], model_score.score)
 
+    def search_step(self) -> SearchStep:
+        """The step of one dev set's search, on a GPU with CUDA graphs, whose memory updates need afterwards."""
+        return captured_on_gpu(self.device) if self.job.cuda_graphs else search_step
+
     def translate(self, rows: Sequence[int]) -> Iterator[str]:
         """Outputs of the current weights for rows of the dev set; an empty line for a row that cannot be searched (too
         long)."""
         options = SearchOptions(beam=self.settings.dev_beam, length_penalty=self.job.recipe.search.length_penalty)
-        bundle = Bundle(self.model, self.prepared.tokenizers, self.card, self.job.run)
+        bundle = Bundle(self.model, self.prepared.tokenizers, self.card, self.job.run, search_step=self.search_step())
         requests = (self.job.dev.request(row, options, self.dev, bundle.card.model) for row in rows)
         for answer in SequenceGenerator(bundle, slots=64, width=options.beam).generate(requests):
             yield answer.candidates[0].text if isinstance(answer, GenerationResult) else ""

@@ -8,16 +8,6 @@ import torch
 from seq2seq.batch import Batch, SourceInput, TextInput
 from seq2seq.memory_allocator import release_freed_memory
 
-# Messages of other RuntimeErrors that mean lack of memory: from the CPU allocator of a process with a memory limit,
-# from CUDA itself where torch's allocator is not involved (a context, a library's workspace), and from CUDA's
-# libraries.
-ALLOCATION_FAILURES = (
-    "DefaultCPUAllocator",
-    "CUDA error: out of memory",
-    "CUBLAS_STATUS_ALLOC_FAILED",
-    "CUDNN_STATUS_ALLOC_FAILED",
-)
-
 
 class RowDoesNotFitError(Exception):
     """A single row does not fit into memory: row `row` of part `part` of a worker's share of an update."""
@@ -34,6 +24,7 @@ class MicroBatch:
     batch: Batch
     part: int
     first: int = 0
+    whole: bool = True  # all rows of the part
 
     @property
     def size(self) -> int:
@@ -42,7 +33,8 @@ class MicroBatch:
 
     def halve(self) -> list["MicroBatch"]:
         first, second = halve(self.batch)
-        return [MicroBatch(first, self.part, self.first), MicroBatch(second, self.part, self.first + first.rows)]
+        middle = self.first + first.rows
+        return [MicroBatch(first, self.part, self.first, False), MicroBatch(second, self.part, middle, False)]
 
 
 def split_from(micro_batches: Sequence[MicroBatch], failed: int) -> list[MicroBatch]:
@@ -78,13 +70,6 @@ def _rows(batch: Batch, rows: slice) -> Batch:
         width = next(source.ids_BT.shape[1] for source in sources.values() if isinstance(source, TextInput))
         guide_BLT = guide_BLT[rows, : max(lengths), :width]
     return Batch(sources, batch.target_BL[rows, : max(lengths)], lengths, guide_BLT=guide_BLT)
-
-
-def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error means lack of memory: of a GPU, or of the process where the system limits it."""
-    return isinstance(error, torch.OutOfMemoryError | MemoryError) or (
-        isinstance(error, RuntimeError) and any(message in str(error) for message in ALLOCATION_FAILURES)
-    )
 
 
 def error_summary(error: BaseException) -> str:

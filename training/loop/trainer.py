@@ -13,6 +13,7 @@ from torch import Tensor
 
 from seq2seq.batch import Batch
 from seq2seq.bundle import hash_weights, initialize_from, unique_weights
+from seq2seq.devices import is_out_of_memory
 from seq2seq.errors import TrainingError
 from seq2seq.images.networks import load_weights
 from seq2seq.memory_allocator import release_freed_memory
@@ -36,7 +37,7 @@ from training.loop.checkpoints.training_state import (
 from training.loop.evaluate import DevEvaluation, Evaluator
 from training.loop.export import export_bundle, model_card
 from training.loop.optim import LearningRateSchedule
-from training.loop.out_of_memory import RowDoesNotFitError, error_summary, is_out_of_memory
+from training.loop.out_of_memory import RowDoesNotFitError, error_summary
 from training.loop.process_group import ProcessGroup, SingleProcess, broadcast_from_rank_0
 from training.loop.self_guide import ENDS, LINKS, align_training_pairs
 from training.loop.training_step import Objective, ResultCopy, StepResult, Totals, TrainingStep, mean_guide

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from seq2seq.batch import Batch
-from seq2seq.devices import computes_bf16
+from seq2seq.devices import computes_bf16, is_out_of_memory
 from seq2seq.losses.cross_entropy import SUMS, Loss
 from seq2seq.minimum_risk.minimum_risk import RiskOptions, minimum_risk_loss
 from seq2seq.model.model import Model
@@ -23,7 +23,6 @@ from training.loop.out_of_memory import (
     RowDoesNotFitError,
     empty_cache,
     error_summary,
-    is_out_of_memory,
     split_from,
 )
 from training.loop.process_group import Collective, ProcessGroup
@@ -144,7 +143,7 @@ class TrainingStep:
         warn: Callable[[str], None] = log.warning,
     ) -> None:
         """`cuda_graphs`: compute gradients by CUDA graphs, except for expected risk, whose candidates are made on the
-        host. `warn` is told where that fails, and the updates go on without."""
+        host. `warn` is told when that fails first: batches of such a shape are computed without."""
         self.settings, self.objective, self.model = settings, objective, model
         self.workers, self.device = workers, device
         self.optimizer = build_optimizer(settings, [p for p in model.parameters() if p.requires_grad])
@@ -171,7 +170,7 @@ class TrainingStep:
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         sums = torch.zeros(2 + SUMS, device=self.device)  # stop requests, splits, then those of the loss
-        sums[0] = self.workers.stop_requested() > 0
+        sums[0].fill_(self.workers.stop_requested() > 0)  # to assign a number copies it from the host, and waits
         micro_batches = [MicroBatch(batch, part) for part, batch in enumerate(batches) if batch.rows]
         unsplit = len(micro_batches)
         while (failed := self.compute_gradients(micro_batches, normalizer, sums, updates_done)) is not None:
@@ -204,7 +203,7 @@ class TrainingStep:
         for number, micro_batch in enumerate(micro_batches):
             try:
                 if self.captured:
-                    self.captured.add(micro_batch.batch, normalizer)
+                    self.captured.add(micro_batch.batch, normalizer, micro_batch.whole)
                 else:
                     loss = self.loss(micro_batch.batch.to(self.device))
                     (loss.objective / normalizer).backward()  # type: ignore[no-untyped-call]
@@ -216,8 +215,10 @@ class TrainingStep:
                     raise
                 reason = error_summary(error)
             # From here on the error, and with it what the failed computation had in memory, is gone.
-            if self.captured:  # the graphs' memory may be what is missing
-                self.stop_capturing(reason)
+            if self.captured and micro_batch.whole and self.captured.give_up(micro_batch.batch):
+                empty_cache(self.device)
+                if len(self.captured.given_up) == 1:  # said once
+                    self.warn(f"batches of some shapes are computed without CUDA graphs, and more slowly ({reason})")
                 return self.compute_gradients(micro_batches, normalizer, sums, updates_done)
             if micro_batch.batch.rows == 1:
                 raise RowDoesNotFitError(micro_batch.part, micro_batch.first, reason)
@@ -235,14 +236,6 @@ class TrainingStep:
         """Wait until the newest sum over the workers is done. Raises WorkerLostError."""
         if self.collective:
             self.collective.wait()
-
-    def stop_capturing(self, reason: str) -> None:
-        """Free the CUDA graphs, and compute this and all later updates without them."""
-        assert self.captured
-        self.captured.release()
-        self.captured = None
-        empty_cache(self.device)
-        self.warn(f"updates are computed without CUDA graphs, and more slowly ({reason})")
 
     def all_reduce(self, sums: Tensor) -> Collective | None:
         """Sum gradients and counts over the workers, once, in one flat buffer; None where it is done.

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import seq2seq
 from seq2seq.batch import collate
 from seq2seq.bundle import Bundle, ModelCard, add_shortlist, check_files, hash_weights, unique_weights, write_bundle
+from seq2seq.bundle.precision import resolve_precision
 from seq2seq.config import ModelConfig, TextVocabulary
 from seq2seq.errors import BundleError, UsageError
 from seq2seq.metrics.score import Score
@@ -207,6 +208,19 @@ def test_a_damaged_bundle_is_refused_or_equals_the_original(folder: Path, place:
     except BundleError:
         return
     assert said(bundle) == expected
+
+
+def test_a_shortlist_is_refused_on_a_gpu(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="it is for CPUs, and the device is cuda:0"):
+        seq2seq.load(tmp_path, "cuda:0", shortlist=True)
+
+
+def test_auto_precision_is_that_of_the_named_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first of two computes in bf16, the second does not."""
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation=True: True)  # of the current one
+    monkeypatch.setattr(torch.cuda, "get_device_capability", {"cuda:0": (9, 0), "cuda:1": (7, 5)}.get)
+    assert [resolve_precision("auto", device) for device in ("cuda:0", "cuda:1")] == ["bf16", "fp32"]
 
 
 def shortlist_of(folder: Path, words: int = 1) -> Shortlist:

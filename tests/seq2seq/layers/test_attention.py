@@ -1,10 +1,15 @@
 """The energies of additive attention, which are computed in another way where no gradient is needed."""
 
+import copy
+import math
+
 import pytest
 import torch
 from torch import Tensor, nn
 
+from seq2seq.batch import collate
 from seq2seq.layers.attention import additive_energy, fast_tanh
+from tests.seq2seq.systems import model_of
 
 ATTENTION, LENGTH, HYPOTHESES = 50, 9, 3
 
@@ -63,6 +68,35 @@ def test_extreme_values(dtype: torch.dtype) -> None:
         found, expected = additive_energy(energy, a, b), torch.tanh(a + b) @ energy.weight[0]
         torch.testing.assert_close(found, expected)
         assert additive_energy(energy, a, b * torch.nan).isnan().all()
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize(("a", "b"), [(45.0, -50.0), (-45.0, 50.0), (39.0, -41.0), (1e4, 0.25 - 1e4), (60.0, -60.0)])
+def test_large_terms_that_cancel_out(a: float, b: float, compiled: bool) -> None:
+    """v = 1, W s = 45, U h = -50: the energy is tanh(-5) = -0.99991, with and without gradient."""
+    energy = nn.Linear(1, 1, bias=False)
+    nn.init.ones_(energy.weight)
+    function = torch.compile(additive_energy, backend="eager") if compiled else additive_energy
+    with torch.no_grad():
+        found = function(energy, torch.tensor([a]), torch.tensor([b]))
+    assert found.item() == pytest.approx(math.tanh(a + b), abs=1e-6)
+    assert additive_energy(energy, torch.tensor([a]), torch.tensor([b])).item() == pytest.approx(found.item(), abs=1e-6)
+
+
+def test_attention_of_large_weights_is_the_same_without_gradient() -> None:
+    """In a model whose attention's weights are 100 times as large, terms are beyond 100."""
+    model = copy.deepcopy(model_of("rnnsearch")).float()
+    attention = model.decoder.attention
+    with torch.no_grad():
+        for parameter in (*attention.query.parameters(), *attention.key.parameters()):
+            parameter.mul_(100)
+    batch = collate({"source": [[5, 6, 7, 8, 4], [8, 5]]}, [[6, 7, 5, 4], [5]])
+    assert batch.target_BL is not None
+    expected = model.forced_attention(model.encode(batch), batch.target_BL[:, None]).weights
+    with torch.no_grad():
+        found = model.forced_attention(model.encode(batch), batch.target_BL[:, None]).weights
+    for kind, weights in expected.items():
+        torch.testing.assert_close(found[kind], weights.detach(), rtol=0, atol=1e-4)
 
 
 def test_gradients_are_those_of_tanh() -> None:

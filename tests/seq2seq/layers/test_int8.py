@@ -13,7 +13,7 @@ from seq2seq.errors import UsageError
 from seq2seq.layers import int8
 from seq2seq.layers.int8 import Int8Linear, Int8Product, Int8StepLinear, available_kernels, quantise
 from seq2seq.layers.step_linear import StepLinear
-from tests.seq2seq.model.test_precision import each_recipe, small
+from tests.seq2seq.recipes import each_recipe, small
 from tests.seq2seq.search.slot_table import search
 
 

@@ -4,34 +4,21 @@ import copy
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from torch.profiler import ProfilerActivity, profile
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from seq2seq.batch import Batch, collate, stack_images
-from seq2seq.images.decode import blank_image
+from seq2seq.batch import collate
 from seq2seq.layers.cells import Cell
 from seq2seq.layers.step_linear import StepInputs, UnrolledInputs
-from seq2seq.model.model import Model, build
 from seq2seq.text import BEGIN
-from tests.parameters import slow_but
+from tests.seq2seq.recipes import SOURCES, TARGETS, each_recipe, small
 from tests.seq2seq.search.slot_table import search
 from tests.seq2seq.systems import every_system, model_of
-from training.recipe import load_recipe
 
-SOURCES, TARGETS = [[5, 6, 7], [8]], [[6, 7], [5]]
-RECIPES = [str(path.relative_to("recipes").with_suffix("")) for path in sorted(Path("recipes").rglob("*.yaml"))]
-# Each order of a step and each extension once, several texts, an image: what `make test` has.
-QUICK = (
-    "contextual_gates", "interactive_attention", "coverage_linguistic", "uam", "rnnsearch_low_resource",
-    "multimodal_flat", "postedit_hierarchical",
-)  # fmt: skip
-EACH_ORDER = ("contextual_gates", "interactive_attention", "uam", "multimodal_flat")  # for what takes seconds a recipe
 # The precision of each tensor of a decoder's state, by the first part of its name. Tensors that steps add to are in
 # fp32; luong's mixture is computed anew at each step and only enters matrix products.
 STATES = {
@@ -39,11 +26,6 @@ STATES = {
     "mixture": torch.bfloat16, "state_mask": torch.float32,
 }  # fmt: skip
 VIEW = ("keys_BTA", "values_BTD", "covered_BTC")
-
-
-def each_recipe(recipes: Sequence[str] = RECIPES, quick: Sequence[str] = QUICK) -> pytest.MarkDecorator:
-    """A test of each recipe, slow for those that repeat what a quick one has."""
-    return pytest.mark.parametrize("recipe", slow_but([recipe for recipe in quick if recipe in recipes], recipes))
 
 
 class Products(TorchDispatchMode):
@@ -62,23 +44,6 @@ class Products(TorchDispatchMode):
         elif name == "_to_copy" and args[0].is_floating_point() and args[0].numel():
             self.cast.append(args[0].data_ptr())
         return result
-
-
-def small(recipe: str) -> tuple[Model, Batch]:
-    """A recipe's model at small sizes, in fp32, and a batch in which each source is missing once, if it may be."""
-    settings = load_recipe(recipe)
-    sizes = {"embedding": 8, "hidden": 8, "attention_size": None, "combination_size": None}
-    settings = settings.model_copy(update={"model": settings.model.model_copy(update=sizes)})
-    config = settings.model_for(dict.fromkeys([*settings.sources, "target"], 9), {})
-    texts: dict[str, list[list[int] | None]] = {name: [list(SOURCES[0]), list(SOURCES[1])] for name in config.texts}
-    if len(config.sources) > 1:
-        texts[next(iter(texts))][1] = None
-    images = {
-        name: stack_images([None, np.full_like(blank_image(grid), 7)], blank_image(grid), grid.regions)
-        for name, grid in config.images.items()
-    }
-    torch.manual_seed(3)
-    return build(config).train(), collate(texts, TARGETS, images=images)
 
 
 @each_recipe()

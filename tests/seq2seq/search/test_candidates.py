@@ -19,7 +19,7 @@ from seq2seq.shortlist import Shortlist
 from seq2seq.shortlist.shortlist import WordLists
 from seq2seq.text import END, SPECIAL
 from tests.seq2seq.model.test_ensemble import MIXED
-from tests.seq2seq.model.test_precision import each_recipe, small
+from tests.seq2seq.recipes import each_recipe, small
 from tests.seq2seq.search.slot_table import WAITING, run, search
 from tests.seq2seq.search.test_search import compare_with_forced, watched_twice
 from tests.seq2seq.systems import every_system, model_of

@@ -25,7 +25,7 @@ from seq2seq.search.captured import CapturedStep, fast_step
 from seq2seq.search.compiled import CompiledStep, compiling, resolve_compile
 from seq2seq.search.step import SearchStep, search_step
 from tests.parameters import slow_but
-from tests.seq2seq.model.test_precision import RECIPES, each_recipe, small
+from tests.seq2seq.recipes import RECIPES, each_recipe, small
 from tests.seq2seq.systems import model_of
 
 Value = TypeVar("Value", bound=Mapped)
@@ -199,7 +199,7 @@ def test_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_gpu_needs_triton(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "triton", None)
     assert resolve_compile("auto", "cuda:0")
-    step = fast_step("cuda:0")
+    step = fast_step(torch.device("cuda:0"))
     assert isinstance(step, CapturedStep) and step.step is search_step  # only captured
     with pytest.raises(UsageError, match=r"--compile on.*no Triton"):
         resolve_compile("on", "cuda:0")
@@ -220,7 +220,7 @@ def test_triton_needs_a_c_compiler(named: str | None, tmp_path: Path, monkeypatc
     else:
         assert resolve_compile("on", "cuda:0")
         (tmp_path / "clang").unlink()
-    step = fast_step("cuda:0")
+    step = fast_step(torch.device("cuda:0"))
     assert isinstance(step, CapturedStep) and step.step is search_step  # only captured
     with pytest.raises(UsageError, match=r"--compile on.*no C compiler"):
         resolve_compile("on", "cuda:0")

@@ -18,7 +18,9 @@ from torch.utils._pytree import tree_leaves
 
 from seq2seq.batch import tensors_of
 from seq2seq.minimum_risk.minimum_risk import RiskOptions
-from tests.seq2seq.model.test_precision import EACH_ORDER, each_recipe, small
+from seq2seq.search.captured import CapturedStep
+from seq2seq.search.step import search_step
+from tests.seq2seq.recipes import EACH_ORDER, each_recipe, small
 from tests.training.loop.test_out_of_memory import WHOLE, assert_same, assert_two_workers_equal_one, first_update, fits
 from tests.training.loop.updates import SHAPES, batches_of, step_of, updates, weights_of, with_guide
 from tests.training.observers import RecordingObserver, StopAfterUpdates
@@ -174,21 +176,21 @@ def test_no_garbage_is_collected_during_a_recording() -> None:
 
 
 class RefusingRecorder(FunctionRecorder):
-    """Records a number of graphs, and then fails as CUDA does."""
+    """Records a number of graphs, then fails once as CUDA does, and records again."""
 
     def __init__(self, graphs: int) -> None:
         self.left = graphs
 
     def record(self, compute: Callable[[], None]) -> Graph:
-        if not self.left:
-            raise CaptureError("CUDA error: operation not permitted when stream is capturing")
         self.left -= 1
+        if self.left == -1:
+            raise CaptureError("CUDA error: operation not permitted when stream is capturing")
         return super().record(compute)
 
 
 @pytest.mark.parametrize("graphs", [0, 1])
-def test_updates_go_on_where_they_cannot_be_recorded(graphs: int) -> None:
-    """Also the update whose first part has been added already. There is one warning."""
+def test_only_the_shape_that_cannot_be_recorded_has_no_graph(graphs: int) -> None:
+    """Also the update whose first part has been added already is right. There is one warning."""
     batches = batches_of(small("rnnsearch")[0])
     plain, warnings = step_of("rnnsearch", False, CPU), []
     buffered = step_of("rnnsearch", True, CPU, warn=warnings.append)
@@ -196,9 +198,10 @@ def test_updates_go_on_where_they_cannot_be_recorded(graphs: int) -> None:
     buffered.captured.recorder = RefusingRecorder(graphs)
     torch.testing.assert_close(updates(buffered, batches), updates(plain, batches), rtol=1e-6, atol=0)
     torch.testing.assert_close(weights_of(buffered), weights_of(plain), rtol=0, atol=1e-8)
-    assert buffered.captured is None
+    assert len(buffered.captured.given_up) == 1 and len(buffered.captured.buckets) == len(SHAPES) - 1
+    assert all(bucket.graph for bucket in buffered.captured.buckets.values())
     assert warnings == [
-        "updates are computed without CUDA graphs, and more slowly "
+        "batches of some shapes are computed without CUDA graphs, and more slowly "
         "(CUDA error: operation not permitted when stream is capturing)"
     ]
 
@@ -241,6 +244,15 @@ def test_the_choice_belongs_to_the_job_and_not_to_the_run(tmp_path: Path, toy_we
     assert resumed.weights_sha256 == toy_weights
 
 
+def test_the_dev_set_is_searched_with_graphs_on_a_gpu(tmp_path: Path) -> None:
+    evaluator = Trainer(toy_job(tmp_path), SingleProcess(), [], CPU).evaluator
+    assert evaluator.search_step() is search_step
+    evaluator.device = torch.device("cuda", 0)
+    assert isinstance(evaluator.search_step(), CapturedStep)
+    evaluator.job = replace(evaluator.job, cuda_graphs=False)
+    assert evaluator.search_step() is search_step
+
+
 @pytest.mark.parametrize("backward", [False, True], ids=["forward", "backward"])
 def test_out_of_memory_frees_the_graphs_and_then_splits(tmp_path: Path, backward: bool) -> None:
     """The update is the same, and there is one warning."""
@@ -250,10 +262,10 @@ def test_out_of_memory_frees_the_graphs_and_then_splits(tmp_path: Path, backward
     training = with_buffers(job, None, notes)
     fits(training, 7, backward=backward)
     halved = first_update(training)
-    assert halved.split == 1 and training.step.captured is None
+    assert halved.split == 1 and training.step.captured and training.step.captured.given_up
     assert_same(halved, whole)
     (warning,) = notes.warnings
-    assert warning.startswith("updates are computed without CUDA graphs, and more slowly (CUDA out of memory.")
+    assert "are computed without CUDA graphs, and more slowly (CUDA out of memory." in warning
 
 
 def test_memory_that_the_graphs_took_is_enough_without_them(tmp_path: Path) -> None:
@@ -264,7 +276,7 @@ def test_memory_that_the_graphs_took_is_enough_without_them(tmp_path: Path) -> N
     training = with_buffers(job, None, notes)
 
     def forward(_module: Any, _inputs: Iterable[Tensor]) -> None:
-        if training.step.captured:
+        if training.step.captured and training.step.captured.buckets:
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB.")
 
     training.model.encoders["source"].words.register_forward_pre_hook(forward)

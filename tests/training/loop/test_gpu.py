@@ -10,7 +10,7 @@ from torch import Tensor
 
 from seq2seq.batch import Batch
 from seq2seq.model.model import Model
-from tests.gpu import GPU, ON_GPU, full_fp32, on_devices, sample, sample_batch
+from tests.gpu import GPU, ON_GPU, RECIPES, on_devices, sample, sample_batch, waits_raised
 from training.loop.process_group import SingleProcess
 from training.loop.training_step import Objective, ResultCopy, StepResult, TrainingStep
 from training.recipe import load_recipe
@@ -55,9 +55,8 @@ def test_an_update_equals_that_on_the_cpu(device: str, recipe: str) -> None:
     """Loss, each parameter's gradient, and its value after the optimizer's step, in fp32."""
     model = sample(recipe)
     batch = sample_batch(model)
-    with full_fp32():
-        expected = update(step_of(recipe, copy.deepcopy(model), "cpu"), batch)
-        found = update(step_of(recipe, copy.deepcopy(model).to(device), device), batch)
+    expected = update(step_of(recipe, copy.deepcopy(model), "cpu"), batch)
+    found = update(step_of(recipe, copy.deepcopy(model).to(device), device), batch)
     assert found.result.objective == pytest.approx(expected.result.objective, rel=FP32)
     assert found.result.nats == pytest.approx(expected.result.nats, rel=FP32)
     assert found.gradients.keys() == expected.gradients.keys()
@@ -85,6 +84,16 @@ def test_an_update_in_bf16_is_near_that_in_fp32(device: str, recipe: str) -> Non
     assert distance(found.gradient, expected.gradient) < BF16_GRADIENT
 
 
+@on_devices([recipe for recipe in RECIPES if load_recipe(recipe).training.objective != "risk"], on_cpu=None)
+def test_the_host_does_not_wait_in_an_update(device: str, recipe: str) -> None:
+    """torch raises where it would."""
+    model = sample(recipe)
+    batch, step = sample_batch(model).pin_memory(), step_of(recipe, model.to(device), device)
+    step.run([batch], 1, RATE, 0)  # the optimizer makes its state
+    with waits_raised():
+        step.run([batch], 1, RATE, 1)
+
+
 @pytest.mark.parametrize("device", [pytest.param(GPU, marks=ON_GPU)])
 def test_a_batch_that_does_not_fit_is_learned_in_halves(device: str) -> None:
     """With less memory than the update needs, CUDA's allocator raises its own error; the gradient is the same.
@@ -93,21 +102,20 @@ def test_a_batch_that_does_not_fit_is_learned_in_halves(device: str) -> None:
     """
     model = sample("rnnsearch", size=256, vocabulary=8000)
     batch = sample_batch(model, sentences=2048)
-    with full_fp32():
-        step = step_of("rnnsearch", model.to(device), device)
-        update(step, batch)  # the optimizer's state, and what CUDA's libraries keep
-        torch.cuda.empty_cache()
-        torch.cuda.reset_peak_memory_stats(device)
-        held = torch.cuda.memory_allocated(device)
-        whole = update(step, batch, rate=0.0)
-        needed = torch.cuda.max_memory_allocated(device) - held
-        torch.cuda.empty_cache()
-        limit = torch.cuda.memory_reserved(device) + needed * 3 // 4
-        torch.cuda.set_per_process_memory_fraction(limit / torch.cuda.mem_get_info(device)[1], device)
-        try:
-            halved = update(step, batch, rate=0.0)
-        finally:
-            torch.cuda.set_per_process_memory_fraction(1.0, device)
+    step = step_of("rnnsearch", model.to(device), device)
+    update(step, batch)  # the optimizer's state, and what CUDA's libraries keep
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats(device)
+    held = torch.cuda.memory_allocated(device)
+    whole = update(step, batch, rate=0.0)
+    needed = torch.cuda.max_memory_allocated(device) - held
+    torch.cuda.empty_cache()
+    limit = torch.cuda.memory_reserved(device) + needed * 3 // 4
+    torch.cuda.set_per_process_memory_fraction(limit / torch.cuda.mem_get_info(device)[1], device)
+    try:
+        halved = update(step, batch, rate=0.0)
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0, device)
     assert (whole.result.splits, halved.result.splits) == (0, 1)
     assert halved.result.objective == pytest.approx(whole.result.objective, rel=FP32)
     for name, gradient in whole.gradients.items():

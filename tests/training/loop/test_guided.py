@@ -18,7 +18,7 @@ from seq2seq.alignment import bidirectional_alignment
 from seq2seq.attention_reading import READINGS
 from seq2seq.errors import TrainingError
 from seq2seq.generate import SequenceGenerator
-from tests.seq2seq.model.test_precision import small
+from tests.seq2seq.recipes import small
 from tests.training.loop.test_trainer import assert_the_updates_of_one
 from tests.training.loop.updates import batches_of, with_guide
 from tests.training.observers import RecordingObserver, StopAfterUpdates

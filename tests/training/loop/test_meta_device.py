@@ -1,92 +1,21 @@
-"""Every recipe's whole update on torch's meta device, which has shapes and no values.
+"""What minimum risk training computes, on torch's meta device, which has shapes and no values (other updates:
+test_pretended_gpu.py).
 
 It raises where a GPU would wait for the host to read a value, where the shape of a result depends on values, and where
 an operation has inputs on two devices.
 """
 
-from dataclasses import replace
 from typing import Literal
 
 import pytest
 import torch
 
-from seq2seq.batch import Batch
 from seq2seq.minimum_risk.minimum_risk import RiskOptions, expected_risk, pack_candidates, sample_step
 from seq2seq.model.decoder import repeat
-from seq2seq.model.model import Model
 from seq2seq.text import BEGIN
-from tests.seq2seq.model.test_precision import EACH_ORDER, RECIPES, TARGETS, each_recipe, small
-from tests.training.loop.updates import with_guide
-from training.loop.process_group import SingleProcess
-from training.loop.training_step import Objective, TrainingStep
-from training.recipe import GuideSettings, TrainingSettings, load_recipe
+from tests.seq2seq.recipes import TARGETS, each_recipe, small
 
 META = torch.device("meta")
-
-
-class OneOfTwo(SingleProcess):
-    """A rank whose sums nobody else adds to: the gradients go through the buffer of several workers."""
-
-    world_size = 2
-
-
-def step_on_meta(settings: TrainingSettings, model: Model, workers: SingleProcess) -> TrainingStep:
-    return TrainingStep(settings, Objective(settings), model, workers, META)
-
-
-def settings_of(recipe: str) -> TrainingSettings:
-    """In fp32: there is no autocast on the meta device."""
-    return load_recipe(recipe).training.model_copy(update={"precision": "fp32"})
-
-
-@each_recipe(quick=EACH_ORDER)
-def test_an_update_reads_nothing_from_the_device(recipe: str) -> None:
-    """The step that the training loop takes: two parts, loss, backward, sum over workers, clipping and optimizer."""
-    model, batch = small(recipe)
-    model = model.to(META)
-    step = step_on_meta(settings_of(recipe), model, OneOfTwo())
-    for update in range(2):  # the optimizer makes its state in the first
-        result = step.run([batch, batch], normalizer=5, rate=0.1, updates_done=update)
-        assert result.sums_6.device == result.norm.device == META
-    assert all(parameter.grad is not None and parameter.grad.device == META for parameter in step.parameters)
-    moments = [tensor for state in step.optimizer.state.values() for name, tensor in state.items() if name != "step"]
-    assert len(moments) == 2 * len(step.parameters) and all(tensor.device == META for tensor in moments)
-
-
-@each_recipe([recipe for recipe in RECIPES if not load_recipe(recipe).images], quick=EACH_ORDER)
-def test_a_guided_update_reads_nothing_from_the_device(recipe: str) -> None:
-    """Also as it is for a CUDA graph, with lengths on the device alone."""
-    model, batch = small(recipe)
-    model = model.to(META)
-    settings = settings_of(recipe).model_copy(update={"guide": GuideSettings.model_validate({"from": "hmm"})})
-    step = step_on_meta(settings, model, OneOfTwo())
-    guided = with_guide(batch)
-    for each in (guided, guided.to(META).without_host_lengths()):
-        result = step.run([each], normalizer=5, rate=0.1, updates_done=0)
-        assert result.sums_6.device == result.norm.device == META
-
-
-def test_what_would_stop_a_gpu_raises_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A host read, a boolean index, and a tensor that was left on the CPU."""
-    model, batch = small("rnnsearch")
-    step = step_on_meta(settings_of("rnnsearch"), model.to(META), SingleProcess())
-    whole = model.loss
-
-    def reading(change):  # type: ignore[no-untyped-def]
-        def loss(batch: Batch, *weights: float):  # type: ignore[no-untyped-def]
-            loss = whole(batch, *weights)
-            return replace(loss, objective=change(loss.objective))
-
-        return loss
-
-    for change in (
-        lambda objective: objective / float(objective.detach()),
-        lambda objective: objective[objective > 0].sum(),
-        lambda objective: objective + torch.ones(1),
-    ):
-        monkeypatch.setattr(model, "loss", reading(change))
-        with pytest.raises((RuntimeError, NotImplementedError)):
-            step.run([batch], normalizer=5, rate=0.1, updates_done=0)
 
 
 @pytest.mark.parametrize("metric", ["bleu", "rouge-l"])

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 
+from seq2seq.devices import is_out_of_memory
 from seq2seq.errors import TrainingError
 from seq2seq.minimum_risk.minimum_risk import RiskOptions
 from tests.processes import in_ranks
@@ -18,7 +19,6 @@ from tests.training.observers import RecordingObserver
 from tests.training.toy import toy_job, write_corpus
 from training.events import TrainingJob
 from training.loop.batches import BatchLoader, BatchPlan
-from training.loop.out_of_memory import is_out_of_memory
 from training.loop.process_group import ProcessGroup, SingleProcess, TorchProcessGroup
 from training.loop.trainer import Trainer, train
 from training.loop.training_step import ResultCopy
