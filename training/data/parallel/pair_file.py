@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 from seq2seq.errors import DataError
-from training.data.parallel.text_lines import clean_text, read_text_lines
+from training.data.text_lines import clean_text, read_text_lines
 
 Pair = tuple[str, str]  # a source and its target, each one line
 

@@ -14,7 +14,7 @@ from seq2seq.errors import DataError
 from training.data.formats import convert_read_errors, open_decompressed
 from training.data.parallel.languages import LanguagePair, match_code, primary_code
 from training.data.parallel.pair_file import Pair
-from training.data.parallel.text_lines import clean_text
+from training.data.text_lines import clean_text
 
 CHUNK = 1 << 16  # bytes parsed at a time
 UNITS_TO_INFER = 1000  # units from which the languages of a file are inferred

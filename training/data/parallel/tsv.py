@@ -8,7 +8,7 @@ from pathlib import Path
 from seq2seq.errors import DataError
 from training.data.parallel.languages import SHORT_CODE, LanguagePair, match_code
 from training.data.parallel.pair_file import Pair
-from training.data.parallel.text_lines import clean_text, read_text_lines
+from training.data.text_lines import clean_text, read_text_lines
 
 SIDES = ("source", "target")  # column names that stand for themselves
 

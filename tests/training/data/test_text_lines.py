@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from seq2seq.errors import DataError
-from training.data.parallel.text_lines import CHUNK, clean_text, read_text_lines
+from training.data.text_lines import CHUNK, clean_text, read_text_lines
 
 LINES = ["Ein Hund läuft.", "", "日本語 „so“", "🙂 Ende"]
 
