@@ -157,8 +157,23 @@ DataCluster = Annotated[
 RunsFolder = Annotated[Path, typer.Option(metavar="FOLDER", help="Where runs are kept.")]
 Resume = Annotated[bool, typer.Option("--resume", help="Continue from the newest checkpoint of that name.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+STDIN = Path("-")
+
+
+def check_input_files(paths: list[Path] | None) -> list[Path] | None:
+    """Raises UsageError, before any work is done, for a name that is neither that of a file or pipe nor `-`."""
+    for path in paths or []:
+        if path != STDIN and (not path.exists() or path.is_dir()):
+            problem = "is a folder, not a file" if path.is_dir() else "there is no such file"
+            raise UsageError(str(path), problem, "correct its path")
+    return paths
+
+
 InputFiles = typer.Argument(
-    metavar="[FILE]...", exists=True, dir_okay=False, show_default=False, help="Input files; else stdin."
+    metavar="[FILE]...",
+    callback=check_input_files,
+    show_default=False,
+    help="Input files; else, or for -, stdin.",
 )
 AlignmentKind = Literal[
     "attention", "words", "gated", "next", "next-words", "next-gated", "posterior", "uam", "uam-vocabulary"

@@ -46,7 +46,7 @@ def suggested_pairs(stored: Iterable[StoredSuggestion], languages: LanguagePair)
         if (suggestion.source, suggestion.target) != languages:
             continue
         sides = [
-            [line for line in text.splitlines() if line.strip()] for text in (suggestion.text, suggestion.translation)
+            [line for line in text.split("\n") if line.strip()] for text in (suggestion.text, suggestion.translation)
         ]
         if len(sides[0]) == len(sides[1]):
             pairs.update(

@@ -22,7 +22,8 @@ from seq2seq.generation_request import GenerationResult, Request
 from seq2seq.shortlist import Coverage, LinkCounts, Shortlist, build_shortlist, coverage
 from seq2seq.shortlist.link_counts import attention_links, word_links
 from training.data.dataset import Dataset, Row, read_rows
-from training.data.formats import Part, count_lines, read_file
+from training.data.formats import Part, count_lines
+from training.data.text_lines import read_file
 
 if TYPE_CHECKING:
     from registry.store import MlflowStore

@@ -16,7 +16,7 @@ from seq2seq.metrics.metric import Preprocessing, ReferenceSet, Task, check_line
 from seq2seq.source_names import MT
 from seq2seq.text import word_spans
 from training.data.dataset import Dataset, open_dataset, read_references, read_rows
-from training.data.formats import read_file
+from training.data.text_lines import read_file
 
 UNEDITED = "unedited"  # MODEL argument that stands for the unedited machine translations
 

@@ -11,6 +11,7 @@ from pydantic_settings import SettingsError
 from registry.names import CHAMPION, AliasName, FolderName, VersionName, parse_model_name
 from seq2seq.errors import RegistryError, UsageError
 from service.settings import ServedModelConfig, Settings
+from training.yaml_files import load_yaml
 
 PREFIX = "INTERLINEAR_SERVE_"
 MODEL_REMEDY = "say --model NAME=MODEL, where MODEL is a bundle's folder or models:/NAME@champion"
@@ -41,7 +42,7 @@ def load_settings(path: Path | None, options: dict[str, Any]) -> Settings:
 def read_config(path: Path) -> dict[str, Any]:
     """The settings in a YAML file. Raises UsageError."""
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+        content = load_yaml(path.read_text(encoding="utf-8")) or {}
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         problem = " ".join(f"cannot be read: {error}".split())
         raise UsageError(f"--config {path}", problem, "see docs/rest-api.md") from None

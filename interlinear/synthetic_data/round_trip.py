@@ -30,8 +30,9 @@ from training.data.dataset.round_trip import (
     check_post_edits,
     round_trip_description,
 )
-from training.data.formats import count_lines, read_file
+from training.data.formats import count_lines
 from training.data.normalize import NormalizationStep, build_normalizer
+from training.data.text_lines import read_file
 from training.runs.run_lock import run_lock
 
 BIN = 0.05  # width; a bin of its own has the unedited, and one those with more edits than words

@@ -22,7 +22,7 @@ from training.data.dataset.image_index import read_index
 from training.data.dataset.joined import LineJoin
 from training.data.formats import Part
 from training.data.uris import FileLocation, expand_path, expand_uri, fingerprint, is_uri
-from training.yaml_files import did_you_mean, resource_folder
+from training.yaml_files import did_you_mean, is_yaml_file, resource_folder
 
 ALIGNMENT = "alignment"  # the field of gold word alignments
 
@@ -223,7 +223,7 @@ def open_dataset(name_or_path: str, root: Path | None = None) -> Dataset:
 def description_path(name_or_path: str) -> Path:
     """The YAML file of a data set that is given by name or by path. Raises UnknownDataError."""
     path = Path(name_or_path)
-    is_yaml = path.suffix in {".yaml", ".yml"}
+    is_yaml = is_yaml_file(name_or_path)
     if len(path.parts) == 1 and (shipped := resource_folder("corpora") / f"{name_or_path}.yaml").is_file():
         return shipped  # takes precedence over a local file or folder, such as that of `make demo`
     if path.is_dir() or (path.is_file() and not is_yaml):
