@@ -99,4 +99,8 @@ def main() -> None:
     os.environ.update(SAFE_PATH)
     console.end_on_sigterm()
     keep_freed_memory()
-    sys.exit(run(sys.argv[1:]))
+    sys.exit(console.exit_code_of(console.write_utf8) or run(sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    main()

@@ -9,8 +9,10 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from io import TextIOWrapper
+from pathlib import Path
 from types import FrameType
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import typer
 
@@ -61,6 +63,17 @@ def status(message: str) -> Iterator[None]:
         yield
     finally:
         print(f"\r{' ' * len(line)}\r", end="", file=sys.stderr, flush=True)
+
+
+def write_utf8() -> None:
+    """Have this process print UTF-8, as it reads, whatever its locale is; what UTF-8 cannot have is escaped. Raises
+    UsageError where stdout is closed."""
+    if sys.stderr is None:  # closed, as a daemon may start a command
+        sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115
+    if sys.stdout is None:
+        raise UsageError("stdout", "is closed, and results go there", "redirect it: > FILE, or > /dev/null")
+    for stream in (sys.stdout, sys.stderr):
+        cast(TextIOWrapper, stream).reconfigure(encoding="utf-8", errors="backslashreplace")
 
 
 def exit_code_of(work: Callable[[], int | None]) -> int:

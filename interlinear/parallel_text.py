@@ -1,5 +1,6 @@
 """Options that name the user's own parallel text in place of a data set, and the data set that is made of it."""
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -155,4 +156,5 @@ class OwnText:
 def print_description(path: Path) -> None:
     """Show a description on stderr, and where it is."""
     content = "".join(f"\n    {line}" for line in path.read_text(encoding="utf-8").splitlines())
-    say(f"the data set is described in {path}; change it there, and go on with --data {path}:{content}")
+    option = f"--data {shlex.quote(str(path))}"
+    say(f"the data set is described in {path}; change it there, and go on with {option}:{content}")

@@ -5,6 +5,7 @@ import time
 from typing import TYPE_CHECKING
 
 from interlinear.console import say
+from seq2seq.installation import shell_command
 
 if TYPE_CHECKING:
     from training.events import EpochReport, Outcome, StartReport, StepReport, TrainingJob
@@ -97,7 +98,7 @@ def format_duration(seconds: float) -> str:
 def report_interruption(outcome: "Outcome") -> int:
     """Print how to continue an interrupted training; returns the exit code."""
     arguments = [word for word in sys.argv[1:] if word != "--resume"]
-    say(f"interrupted; saved after {outcome.updates} updates. Go on with: interlinear {' '.join(arguments)} --resume")
+    say(f"interrupted; saved after {outcome.updates} updates. Go on with: {shell_command(*arguments, '--resume')}")
     return 128 + outcome.signal
 
 
@@ -112,8 +113,8 @@ def report_outcome(outcome: "Outcome", tracker: "Tracker | None", register: str 
     if outcome.baseline and outcome.baseline.is_better:
         say(f"warning: {outcome.baseline}. Bring more data, or train longer.")
         if tracker and tracker.version and not tracker.is_champion:
-            promote = f"interlinear promote {register} {tracker.version}"
+            promote = shell_command("promote", register, tracker.version)
             say(f"version {tracker.version} did not become the champion; `{promote}` makes it so.")
     if test_data:
-        say(f"evaluate it with: interlinear evaluate {model} --data {test_data} --split test")
+        say(f"evaluate it with: {shell_command('evaluate', model, '--data', test_data, '--split', 'test')}")
     print(outcome.weights_sha256)

@@ -9,6 +9,7 @@ import typer
 
 from interlinear.console import DONE, say
 from interlinear.options import ClusterAddress, Json, WaitForJob
+from seq2seq.installation import shell_command
 
 app = typer.Typer(help="List, follow, stop and resume submitted trainings.", no_args_is_help=True)
 
@@ -74,7 +75,7 @@ def stop(name: Name, address: ClusterAddress) -> None:
     cluster = Cluster(address)
     job = cluster.stop(name)
     say(f"{job.id} is asked to save and to end; after {STOP_SECONDS} s it is killed.")
-    say(f"go on with it: interlinear jobs resume {job.name} --address {cluster.address}")
+    say(f"go on with it: {shell_command('jobs', 'resume', job.name, '--address', cluster.address)}")
 
 
 @app.command()

@@ -1,10 +1,15 @@
 """The command line: start-up time, messages, and exit codes."""
 
+import json
 import os
+import runpy
 import signal
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -38,6 +43,39 @@ def test_help_is_fast():
     for verb in ("demo", "prepare", "train", "distill", "round-trip", "evaluate", "compare", "info", "figure",
                  "models", "promote", "translate", "align", "shortlist", "serve", "keys"):  # fmt: skip
         assert verb in done.stdout
+
+
+@pytest.fixture
+def main(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., object]]:
+    """Calls the entry point in this process; returns the exit code."""
+    monkeypatch.setenv("PYTHONSAFEPATH", "1")
+    handler = signal.getsignal(signal.SIGTERM)
+
+    def call(*words: object) -> object:
+        monkeypatch.setattr(sys, "argv", ["interlinear", *map(str, words)])
+        with pytest.raises(SystemExit) as ended:
+            runpy.run_module("interlinear.cli", run_name="__main__")
+        return ended.value.code
+
+    yield call
+    signal.signal(signal.SIGTERM, handler)
+
+
+@pytest.mark.filterwarnings("ignore:'interlinear.cli' found in sys.modules")
+def test_output_is_utf8_whatever_the_locale_is(main, toy, tmp_path, monkeypatch):
+    line = "Łódź „hund“ läuft 狗"
+    (tmp_path / "in.de").write_text(f"{line}\n", encoding="utf-8")
+    out = TextIOWrapper(BytesIO(), "latin-1")
+    monkeypatch.setattr(sys, "stdout", out)
+    assert main("translate", toy, tmp_path / "in.de", "--json") == 0
+    assert json.loads(cast(BytesIO, out.buffer).getvalue().decode())["source"] == line
+
+
+@pytest.mark.filterwarnings("ignore:'interlinear.cli' found in sys.modules")
+def test_a_closed_stdout_is_named(main, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdout", None)
+    assert main("--version") == 2
+    assert "stdout: is closed, and results go there. Redirect it" in capsys.readouterr().err
 
 
 def test_no_command_prints_help_and_version_prints_the_version(run):

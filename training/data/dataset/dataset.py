@@ -9,6 +9,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from seq2seq.errors import DataError, UnknownDataError
+from seq2seq.installation import shell_command
 from training.data.dataset.description import (
     Description,
     FieldFiles,
@@ -157,7 +158,8 @@ class Dataset(Description):
         for root in self.roots:
             if local := expand_path(str(root / path)):
                 return local
-        download_hint = f"fetch it with `interlinear data get {self.name}`, or " if self.download_source(path) else ""
+        get = shell_command("data", "get", self.name)
+        download_hint = f"fetch it with `{get}`, or " if self.download_source(path) else ""
         raise DataError(
             f"data set '{self.name}'",
             f"{path} was not found in {' or in '.join(str(root) for root in self.roots)}",
