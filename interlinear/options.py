@@ -66,10 +66,26 @@ Tracking = Annotated[
         show_default=False,
     ),
 ]
+
+
+def shipped_names(folder: Literal["recipes", "corpora"]) -> Callable[[str], list[str]]:
+    """Completes the names of the YAML files that ship in a folder."""
+
+    def complete(incomplete: str) -> list[str]:
+        from training.yaml_files import resource_folder
+
+        return sorted(path.stem for path in resource_folder(folder).glob(f"{incomplete}*.yaml"))
+
+    return complete
+
+
 DataName = Annotated[
     str | None,
-    typer.Option("--data", metavar="DATASET", help="A data set's name, or the path of its YAML.", show_default=False),
-]
+    typer.Option(
+        "--data", metavar="DATASET", show_default=False, autocompletion=shipped_names("corpora"),
+        help="A data set's name, or the path of its YAML.",
+    ),
+]  # fmt: skip
 DataRoot = Annotated[
     Path | None,
     typer.Option(
@@ -77,16 +93,23 @@ DataRoot = Annotated[
     ),
 ]
 RecipeName = Annotated[
-    str, typer.Argument(metavar="RECIPE", show_default=False, help="A recipe's name, or a YAML file.")
-]
+    str,
+    typer.Argument(
+        metavar="RECIPE", show_default=False, autocompletion=shipped_names("recipes"),
+        help="A recipe's name, or a YAML file.",
+    ),
+]  # fmt: skip
 Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", show_default=False, help="Change the recipe, e.g. model.layers=2."),
 ]
 TrainingData = Annotated[
     str,
-    typer.Option("--data", metavar="DATASET", show_default=False, help="A data set's name, or the path of its YAML."),
-]
+    typer.Option(
+        "--data", metavar="DATASET", show_default=False, autocompletion=shipped_names("corpora"),
+        help="A data set's name, or the path of its YAML.",
+    ),
+]  # fmt: skip
 PreparedFolder = Annotated[Path, typer.Option("--prepared", metavar="FOLDER", help="Folder for prepared data.")]
 Device = Annotated[str, typer.Option(metavar="DEVICE", help="cpu, cuda or cuda:N.")]
 PRECISION_HELP = (
@@ -264,7 +287,11 @@ MetricNames = Annotated[
 ]  # fmt: skip
 Tokenize = Annotated[
     Literal["13a", "none", "intl", "char", "zh"] | None,
-    typer.Option(show_default=False, help="sacrebleu's tokeniser; else 13a, or none for tokenised text."),
+    typer.Option(
+        show_default=False,
+        help="sacrebleu's tokeniser; else none for tokenised text, zh for Chinese, char for Japanese, Thai and others "
+        "without spaces, 13a.",
+    ),
 ]
 Lowercase = Annotated[
     bool | None,

@@ -116,12 +116,6 @@ class OwnText:
             raise UsageError(f"--dev {self.dev}", "training chooses its weights by the dev set", "leave it out")
         return str(self.make())
 
-    def has_test(self, data: str) -> bool:
-        """Whether the data set was made of the text, and has a test split."""
-        from training.data.dataset import open_dataset
-
-        return bool(self.paths) and open_dataset(data).has_split("test")
-
     def make(self, task: Literal["translation", "summarization"] | None = None) -> Path:
         """Make a data set of the text, or find the one made before; returns its description's path, and prints it on
         stderr. Raises UsageError, DataError.

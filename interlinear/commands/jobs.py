@@ -8,10 +8,11 @@ from typing import Annotated
 import typer
 
 from interlinear.console import DONE, say
+from interlinear.help import App
 from interlinear.options import ClusterAddress, Json, WaitForJob
 from seq2seq.installation import shell_command
 
-app = typer.Typer(help="List, follow, stop and resume submitted trainings.", no_args_is_help=True)
+app = App(help="List, follow, stop and resume submitted trainings.", no_args_is_help=True)
 
 Name = Annotated[
     str, typer.Argument(metavar="NAME", show_default=False, help="A run's name, for its last job; or a job's name.")

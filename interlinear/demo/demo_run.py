@@ -14,7 +14,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import typer
 from rich.console import Console
@@ -22,6 +21,7 @@ from rich.console import Console
 from interlinear.console import say
 from interlinear.demo.demo_example import DATA, pick_example, read_test_set
 from interlinear.demo.training_record import TrainingRecord, code_hash
+from registry.address import DEFAULT_TRACKING, sqlite_file, tracking_uri
 from seq2seq.errors import ServiceError
 from seq2seq.installation import PYTHON, shell_command
 
@@ -37,9 +37,11 @@ class DemoRun:
         self.folder = folder
         self.console = console
         self.steps = 0
-        # The demo uses its own registry, so these variables are removed.
-        removed = ("MLFLOW_TRACKING_URI", "MLFLOW_REGISTRY_URI", "RAY_ADDRESS")
+        # The commands run in the demo's folder, and use the store of the current one, as all others do.
+        self.store = sqlite_file(tracking_uri(DEFAULT_TRACKING))
+        removed = ("MLFLOW_REGISTRY_URI", "RAY_ADDRESS")
         self.environment = {name: value for name, value in os.environ.items() if name not in removed}
+        self.environment["MLFLOW_TRACKING_URI"] = tracking_uri(DEFAULT_TRACKING)
 
     def run_workflow(self, fresh: bool) -> None:
         """Run every step; `fresh` trains even if the demo's model is up to date."""
@@ -120,7 +122,7 @@ class DemoRun:
 
     def versions(self) -> list[str]:
         """The versions of the demo's model in its registry."""
-        if not (self.folder / "mlflow.db").exists():
+        if not self.store.exists():
             return []
         listed = json.loads(self.run("models", "--json", shown=False))
         return [model["version"] for model in listed if model["name"] == MODEL]
@@ -169,11 +171,10 @@ class DemoRun:
 
     def print_next_steps(self) -> None:
         """Print how to open the playground and the registry's page, and how to train on one's own text."""
-        store = shlex.quote(f"sqlite:///{quote(relative_path(self.folder / 'mlflow.db'))}")
         interlinear, mlflow = (shlex.quote(program_path(name)) for name in ("interlinear", "mlflow"))
         for label, command, url in (
-            ("playground", f"{interlinear} serve --tracking {store}", "http://127.0.0.1:8000"),
-            ("registry", f"{mlflow} ui --backend-store-uri {store}", "http://127.0.0.1:5000"),
+            ("playground", f"{interlinear} serve", "http://127.0.0.1:8000"),
+            ("registry", f"{mlflow} ui --backend-store-uri {DEFAULT_TRACKING}", "http://127.0.0.1:5000"),
             ("your text", f"{interlinear} train rnnsearch --source F.de --target F.en", "docs/your-own-data.md"),
         ):
             self.console.print(f"   [bold]{label:10}[/]  {command}  [cyan]{url}[/]")

@@ -101,8 +101,8 @@ def served_name(model: ServedModelConfig) -> str:
             return model.uri
 
 
-def champion_model(tracking: str | None) -> ServedModelConfig:
-    """The only registered model with a champion. Raises UsageError if there is none or more than one."""
+def champion_models(tracking: str | None) -> tuple[ServedModelConfig, ...]:
+    """The registered models with a champion. Raises UsageError if there is none."""
     from registry.store import MlflowStore
 
     try:
@@ -111,7 +111,6 @@ def champion_model(tracking: str | None) -> ServedModelConfig:
         raise UsageError(
             "--model", f"no model is given, and there is no registry to choose from ({error.problem})", MODEL_REMEDY
         ) from None
-    if len(names) != 1:
-        choice = f"the registry has champions of {', '.join(names)}" if names else "the registry has no champion"
-        raise UsageError("--model", f"no model is given, and {choice}", MODEL_REMEDY)
-    return ServedModelConfig(uri=f"models:/{names[0]}@{CHAMPION}")
+    if not names:
+        raise UsageError("--model", "no model is given, and the registry has no champion", MODEL_REMEDY)
+    return tuple(ServedModelConfig(uri=f"models:/{name}@{CHAMPION}") for name in names)

@@ -2,18 +2,22 @@
 
 import json
 import os
+import re
 import runpy
+import shlex
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
+from typer.main import get_command
 
-from interlinear import console
+from interlinear import cli, console
+from interlinear.help import EXAMPLES, GROUPS
 from seq2seq.errors import BundleError, DataError, RecipeError
 
 COMMAND = [sys.executable, "-m", "interlinear"]
@@ -35,6 +39,9 @@ HEAVY = {
 }
 
 
+pytestmark = pytest.mark.filterwarnings("ignore:'interlinear.cli' found in sys.modules")
+
+
 def test_help_is_fast():
     """The limit is 0.3 seconds: slow modules must not be imported for help."""
     script = "import sys; from interlinear import cli; cli.run(['--help']); print(*sys.modules, file=sys.stderr)"
@@ -43,6 +50,50 @@ def test_help_is_fast():
     for verb in ("demo", "prepare", "train", "distill", "round-trip", "evaluate", "compare", "info", "figure",
                  "models", "promote", "translate", "align", "shortlist", "serve", "keys"):  # fmt: skip
         assert verb in done.stdout
+
+
+def leaves(command, words: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
+    """Every command by its words."""
+    if not hasattr(command, "commands"):
+        yield " ".join(words), command
+    for name, sub in getattr(command, "commands", {}).items():
+        yield from leaves(sub, (*words, name))
+
+
+def test_every_option_is_in_the_help_by_its_name_and_type_in_80_columns(run, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    names = set()
+    for words, command in leaves(get_command(cli.app)):
+        shown = run(*words.split(), "--help")
+        for option in command.params:
+            if option.param_type_name == "option":
+                assert all(re.search(rf"(^|[\s,/]){name}\b", shown) for name in option.opts), option.opts
+                names.add(option.opts[-1].lstrip("-"))
+        assert "<" not in shown.replace("< ", "") and "…" not in shown
+        lines = shown.split("Examples:")[0].splitlines()
+        assert max(len(line) for line in lines if not line.startswith("  -")) <= 80  # a name and its choices stay whole
+    listed = " ".join(GROUPS.values()).split()
+    assert len(listed) == len(set(listed)) and set(listed) <= names
+    for title in ("Data", "Training", "Cluster", "MLflow"):
+        assert f"\n{title}:\n" in run("train", "--help")
+
+
+def test_the_examples_of_the_help_are_calls_of_their_commands():
+    commands = dict(leaves(get_command(cli.app)))
+    assert EXAMPLES.keys() <= commands.keys()
+    for words, examples in EXAMPLES.items():
+        options = {name for option in commands[words].params for name in option.opts}
+        for example in examples.split("\n"):
+            assert example == words or example.startswith(f"{words} ")
+            assert {word for word in shlex.split(example) if word.startswith("--")} <= options
+
+
+def test_a_shell_gets_completions(main, monkeypatch, capsys):
+    for words, expected in (("interlinear tr", "train"), ("interlinear train rnnsearch_l", "rnnsearch_low_resource")):
+        monkeypatch.setenv("_INTERLINEAR_COMPLETE", "complete_zsh")
+        monkeypatch.setenv("_TYPER_COMPLETE_ARGS", words)
+        assert main() == 0
+        assert expected in capsys.readouterr().out
 
 
 @pytest.fixture
@@ -61,7 +112,6 @@ def main(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., object]]:
     signal.signal(signal.SIGTERM, handler)
 
 
-@pytest.mark.filterwarnings("ignore:'interlinear.cli' found in sys.modules")
 def test_output_is_utf8_whatever_the_locale_is(main, toy, tmp_path, monkeypatch):
     line = "Łódź „hund“ läuft 狗"
     (tmp_path / "in.de").write_text(f"{line}\n", encoding="utf-8")
@@ -71,7 +121,6 @@ def test_output_is_utf8_whatever_the_locale_is(main, toy, tmp_path, monkeypatch)
     assert json.loads(cast(BytesIO, out.buffer).getvalue().decode())["source"] == line
 
 
-@pytest.mark.filterwarnings("ignore:'interlinear.cli' found in sys.modules")
 def test_a_closed_stdout_is_named(main, monkeypatch, capsys):
     monkeypatch.setattr(sys, "stdout", None)
     assert main("--version") == 2

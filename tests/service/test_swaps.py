@@ -85,7 +85,10 @@ def test_a_request_may_name_the_served_version(registered):
 def test_a_model_that_is_registered_anew_with_the_same_number_is_served(registered):
     client, versions = registered.store.client, registered.store.client.search_model_versions("name = 'mt'")
     first, short = (
-        next(LoggedBundle(v.model_id, v.run_id, "") for v in versions if str(v.version) == number) for number in "12"
+        next(
+            LoggedBundle(v.source.removeprefix("models:/"), v.run_id, "") for v in versions if str(v.version) == number
+        )
+        for number in "12"
     )
     registered.store.register(first, "again")
     settings = registered.settings(models=(ServedModelConfig(name="mt", uri="models:/again@champion"),))
