@@ -91,7 +91,10 @@ def exit_code_of(work: Callable[[], int | None]) -> int:
     except typer.TyperException as error:
         context = getattr(error, "ctx", None)
         remedy = f" See `{context.command_path} --help`." if context else ""
-        if message := error.format_message():  # empty for a command group without a command, which has printed its help
+        message = error.format_message()
+        if message.startswith("Usage: "):  # the help of a command group that is called without a command
+            print(message, file=sys.stderr)
+        else:
             say(f"{as_sentence(message.replace('Value error, ', ''))}{remedy}")
         return error.exit_code
     except ModuleNotFoundError as error:

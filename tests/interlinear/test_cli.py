@@ -81,6 +81,10 @@ def test_every_option_is_in_the_help_by_its_name_and_type_in_80_columns(monkeypa
     assert len(listed) == len(set(listed)) and set(listed) <= names
 
 
+def test_a_group_without_a_command_prints_its_help(run):
+    assert run.err(2, "data").startswith("Usage: interlinear data [OPTIONS] COMMAND")
+
+
 def test_the_examples_of_the_help_are_calls_of_their_commands():
     commands = dict(leaves(get_command(cli.app)))
     assert EXAMPLES.keys() <= commands.keys()
