@@ -11,7 +11,7 @@ from seq2seq.errors import TrainingError
 from seq2seq.installation import shell_command
 from training.ray.jobs import Cluster, Job
 
-WEIGHTS_LINE = re.compile("[0-9a-f]{64}")  # the last line of a training
+WEIGHTS_LINE = re.compile("[0-9a-f]{64}")  # a training's result among its messages
 STEP_LINE = re.compile(r"epoch \d+  step ")  # progress line, replaced by the next one
 RUN_LINE = re.compile(
     r"interlinear: \S+ is recorded at "
