@@ -31,6 +31,7 @@ from registry.store import MlflowStore
 from seq2seq.errors import RegistryError, RegistryUnavailableError, UsageError
 from seq2seq.generate import SequenceGenerator
 from seq2seq.generation_request import Request
+from tests.registry.conftest import log_version
 from tests.registry.servers import free_port, listening
 
 
@@ -285,18 +286,21 @@ def test_a_locked_store_and_one_of_another_mlflow_have_the_right_remedy(
             MlflowStore(uri).list_models()
 
 
-def test_a_folder_with_a_percent_sign_has_a_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_folder_with_a_percent_sign_has_a_store(
+    make_bundle: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     folder = tmp_path / "feature%2Fx #1?"
     folder.mkdir()
     monkeypatch.chdir(folder)
     store = MlflowStore(create=True)
-    store.client.create_registered_model("toy")
     artifacts = store.client.get_experiment(store.experiment("some")).artifact_location
     assert artifacts == (folder / "mlartifacts/some").as_uri()
-    assert [path.name for path in folder.iterdir()] == ["mlflow.db"]
+    log_version(store, make_bundle(f"{folder.name}/bundle"))
+    assert fetch_bundle("models:/de-en@champion").folder.is_relative_to(folder)
+    assert sorted(path.name for path in folder.iterdir()) == ["bundle", "mlartifacts", "mlflow.db"]
     monkeypatch.chdir(tmp_path)
     given = MlflowStore(f"sqlite:///{quote(str(folder))}/mlflow.db")
-    assert [model.name for model in given._list_models()] == ["toy"]
+    assert [model.name for model in given.list_models()] == ["de-en"]
 
 
 def test_a_copied_store_reads_its_own_files_and_is_written_after_its_addresses_are_changed(
