@@ -29,18 +29,17 @@ from interlinear.commands.submit import submit
 from interlinear.commands.train import train
 from interlinear.commands.translate import translate
 from interlinear.commands.tune import tune
+from interlinear.help import App
 from seq2seq.installation import DISTRIBUTION, SAFE_PATH
 from seq2seq.memory_allocator import keep_freed_memory
 
 MAKE, JUDGE, KEEP, USE = "Train a model", "Evaluate it", "Register it", "Use it"
 
-app = typer.Typer(
+COMPLETION = "_INTERLINEAR_COMPLETE"  # a shell sets it where it asks for completions
+app = App(
     name="interlinear",
     help="Train attention-based sequence-to-sequence models, store and serve them, and visualise their attention.",
-    add_completion=False,
-    rich_markup_mode="markdown",
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    add_completion=True,
 )
 
 
@@ -97,6 +96,12 @@ def run(arguments: Sequence[str]) -> int:
 def main() -> None:
     """Entry point of the console script."""
     os.environ.update(SAFE_PATH)
+    if COMPLETION in os.environ:
+        get_command(app).main(prog_name="interlinear")
     console.end_on_sigterm()
     keep_freed_memory()
-    sys.exit(run(sys.argv[1:]))
+    sys.exit(console.exit_code_of(console.write_utf8) or run(sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    main()

@@ -9,8 +9,10 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from io import TextIOWrapper
+from pathlib import Path
 from types import FrameType
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import typer
 
@@ -63,6 +65,17 @@ def status(message: str) -> Iterator[None]:
         print(f"\r{' ' * len(line)}\r", end="", file=sys.stderr, flush=True)
 
 
+def write_utf8() -> None:
+    """Have this process print UTF-8, as it reads, whatever its locale is; what UTF-8 cannot have is escaped. Raises
+    UsageError where stdout is closed."""
+    if sys.stderr is None:  # closed, as a daemon may start a command
+        sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115
+    if sys.stdout is None:
+        raise UsageError("stdout", "is closed, and results go there", "redirect it: > FILE, or > /dev/null")
+    for stream in (sys.stdout, sys.stderr):
+        cast(TextIOWrapper, stream).reconfigure(encoding="utf-8", errors="backslashreplace")
+
+
 def exit_code_of(work: Callable[[], int | None]) -> int:
     """Call `work`, print an expected error as a sentence, and return the command's exit code. A bug keeps its
     traceback."""
@@ -78,7 +91,10 @@ def exit_code_of(work: Callable[[], int | None]) -> int:
     except typer.TyperException as error:
         context = getattr(error, "ctx", None)
         remedy = f" See `{context.command_path} --help`." if context else ""
-        if message := error.format_message():  # empty for a command group without a command, which has printed its help
+        message = error.format_message()
+        if message.startswith("Usage: "):  # the help of a command group that is called without a command
+            print(message, file=sys.stderr)
+        else:
             say(f"{as_sentence(message.replace('Value error, ', ''))}{remedy}")
         return error.exit_code
     except ModuleNotFoundError as error:

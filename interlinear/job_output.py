@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from interlinear.console import DONE, FAILED, INTERRUPTED, TERMINATED, say
 from interlinear.progress import LiveLine
 from seq2seq.errors import TrainingError
+from seq2seq.installation import shell_command
 from training.ray.jobs import Cluster, Job
 
-WEIGHTS_LINE = re.compile("[0-9a-f]{64}")  # the last line of a training
+WEIGHTS_LINE = re.compile("[0-9a-f]{64}")  # a training's result among its messages
 STEP_LINE = re.compile(r"epoch \d+  step ")  # progress line, replaced by the next one
 RUN_LINE = re.compile(
     r"interlinear: \S+ is recorded at "
@@ -36,8 +37,8 @@ def report_submission(cluster: Cluster, job: Job, wait: bool, notes: Sequence[st
         say(note)
     if wait or (not run_line and cluster.by_id(job.id).ended):
         return follow_job(cluster, job, run_line)
-    say(f"follow it: interlinear jobs logs {job.name} --follow --address {cluster.address}")
-    say(f"stop it: interlinear jobs stop {job.name} --address {cluster.address}")
+    say(f"follow it: {shell_command('jobs', 'logs', job.name, '--follow', '--address', cluster.address)}")
+    say(f"stop it: {shell_command('jobs', 'stop', job.name, '--address', cluster.address)}")
     print(job.id)
     return DONE
 
@@ -99,14 +100,14 @@ def follow_job(cluster: Cluster, job: Job, shown_line: str | None = None) -> int
 
 def detach(cluster: Cluster, job: Job, interruption: BaseException) -> int:
     """Print how to follow and stop a job that is no longer followed. Returns the exit code of the interruption."""
-    say(f"{job.id} goes on. Stop it: interlinear jobs stop {job.name} --address {cluster.address}")
-    say(f"see it again: interlinear jobs logs {job.name} --follow --address {cluster.address}")
+    say(f"{job.id} goes on. Stop it: {shell_command('jobs', 'stop', job.name, '--address', cluster.address)}")
+    say(f"see it again: {shell_command('jobs', 'logs', job.name, '--follow', '--address', cluster.address)}")
     return INTERRUPTED if isinstance(interruption, KeyboardInterrupt) else TERMINATED
 
 
 def exit_code(job: Job, address: str) -> int:
     """The exit code of a job's command, as a shell would return it; prints the reason for a failure."""
-    resume_command = f"interlinear jobs resume {job.name} --address {address}"
+    resume_command = shell_command("jobs", "resume", job.name, "--address", address)
     if job.state == "STOPPED":
         say(f"{job.id} was stopped. Go on with it: {resume_command}")
         return TERMINATED

@@ -66,10 +66,26 @@ Tracking = Annotated[
         show_default=False,
     ),
 ]
+
+
+def shipped_names(folder: Literal["recipes", "corpora"]) -> Callable[[str], list[str]]:
+    """Completes the names of the YAML files that ship in a folder."""
+
+    def complete(incomplete: str) -> list[str]:
+        from training.yaml_files import resource_folder
+
+        return sorted(path.stem for path in resource_folder(folder).glob(f"{incomplete}*.yaml"))
+
+    return complete
+
+
 DataName = Annotated[
     str | None,
-    typer.Option("--data", metavar="DATASET", help="A data set's name, or the path of its YAML.", show_default=False),
-]
+    typer.Option(
+        "--data", metavar="DATASET", show_default=False, autocompletion=shipped_names("corpora"),
+        help="A data set's name, or the path of its YAML.",
+    ),
+]  # fmt: skip
 DataRoot = Annotated[
     Path | None,
     typer.Option(
@@ -77,16 +93,23 @@ DataRoot = Annotated[
     ),
 ]
 RecipeName = Annotated[
-    str, typer.Argument(metavar="RECIPE", show_default=False, help="A recipe's name, or a YAML file.")
-]
+    str,
+    typer.Argument(
+        metavar="RECIPE", show_default=False, autocompletion=shipped_names("recipes"),
+        help="A recipe's name, or a YAML file.",
+    ),
+]  # fmt: skip
 Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", show_default=False, help="Change the recipe, e.g. model.layers=2."),
 ]
 TrainingData = Annotated[
     str,
-    typer.Option("--data", metavar="DATASET", show_default=False, help="A data set's name, or the path of its YAML."),
-]
+    typer.Option(
+        "--data", metavar="DATASET", show_default=False, autocompletion=shipped_names("corpora"),
+        help="A data set's name, or the path of its YAML.",
+    ),
+]  # fmt: skip
 PreparedFolder = Annotated[Path, typer.Option("--prepared", metavar="FOLDER", help="Folder for prepared data.")]
 Device = Annotated[str, typer.Option(metavar="DEVICE", help="cpu, cuda or cuda:N.")]
 PRECISION_HELP = (
@@ -157,8 +180,23 @@ DataCluster = Annotated[
 RunsFolder = Annotated[Path, typer.Option(metavar="FOLDER", help="Where runs are kept.")]
 Resume = Annotated[bool, typer.Option("--resume", help="Continue from the newest checkpoint of that name.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+STDIN = Path("-")
+
+
+def check_input_files(paths: list[Path] | None) -> list[Path] | None:
+    """Raises UsageError, before any work is done, for a name that is neither that of a file or pipe nor `-`."""
+    for path in paths or []:
+        if path != STDIN and (not path.exists() or path.is_dir()):
+            problem = "is a folder, not a file" if path.is_dir() else "there is no such file"
+            raise UsageError(str(path), problem, "correct its path")
+    return paths
+
+
 InputFiles = typer.Argument(
-    metavar="[FILE]...", exists=True, dir_okay=False, show_default=False, help="Input files; else stdin."
+    metavar="[FILE]...",
+    callback=check_input_files,
+    show_default=False,
+    help="Input files; else, or for -, stdin.",
 )
 AlignmentKind = Literal[
     "attention", "words", "gated", "next", "next-words", "next-gated", "posterior", "uam", "uam-vocabulary"
@@ -249,7 +287,11 @@ MetricNames = Annotated[
 ]  # fmt: skip
 Tokenize = Annotated[
     Literal["13a", "none", "intl", "char", "zh"] | None,
-    typer.Option(show_default=False, help="sacrebleu's tokeniser; else 13a, or none for tokenised text."),
+    typer.Option(
+        show_default=False,
+        help="sacrebleu's tokeniser; else none for tokenised text, zh for Chinese, char for Japanese, Thai and others "
+        "without spaces, 13a.",
+    ),
 ]
 Lowercase = Annotated[
     bool | None,

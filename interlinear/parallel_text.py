@@ -1,5 +1,6 @@
 """Options that name the user's own parallel text in place of a data set, and the data set that is made of it."""
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -115,12 +116,6 @@ class OwnText:
             raise UsageError(f"--dev {self.dev}", "training chooses its weights by the dev set", "leave it out")
         return str(self.make())
 
-    def has_test(self, data: str) -> bool:
-        """Whether the data set was made of the text, and has a test split."""
-        from training.data.dataset import open_dataset
-
-        return bool(self.paths) and open_dataset(data).has_split("test")
-
     def make(self, task: Literal["translation", "summarization"] | None = None) -> Path:
         """Make a data set of the text, or find the one made before; returns its description's path, and prints it on
         stderr. Raises UsageError, DataError.
@@ -155,4 +150,5 @@ class OwnText:
 def print_description(path: Path) -> None:
     """Show a description on stderr, and where it is."""
     content = "".join(f"\n    {line}" for line in path.read_text(encoding="utf-8").splitlines())
-    say(f"the data set is described in {path}; change it there, and go on with --data {path}:{content}")
+    option = f"--data {shlex.quote(str(path))}"
+    say(f"the data set is described in {path}; change it there, and go on with {option}:{content}")

@@ -2,11 +2,14 @@
 
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from interlinear.console import say
+from seq2seq.installation import shell_command
 
 if TYPE_CHECKING:
+    from interlinear.training_options import TrackingOptions
     from training.events import EpochReport, Outcome, StartReport, StepReport, TrainingJob
     from training.tracking.run import Tracker
 
@@ -97,23 +100,41 @@ def format_duration(seconds: float) -> str:
 def report_interruption(outcome: "Outcome") -> int:
     """Print how to continue an interrupted training; returns the exit code."""
     arguments = [word for word in sys.argv[1:] if word != "--resume"]
-    say(f"interrupted; saved after {outcome.updates} updates. Go on with: interlinear {' '.join(arguments)} --resume")
+    say(f"interrupted; saved after {outcome.updates} updates. Go on with: {shell_command(*arguments, '--resume')}")
     return 128 + outcome.signal
 
 
-def report_outcome(outcome: "Outcome", tracker: "Tracker | None", register: str | None, test_data: str | None) -> None:
-    """Print a finished training's version in the registry, a warning if it is no better than trivial baselines, and
-    with `test_data`, a data set with a test split, how to evaluate it; then, on stdout, the SHA-256 of its weights."""
-    model = str(outcome.bundle)
-    if tracker and tracker.version:
-        model = f"models:/{register}/{tracker.version}"
+def report_outcome(
+    outcome: "Outcome", tracker: "Tracker | None", log: "TrackingOptions", data: str, data_root: Path | None
+) -> None:
+    """Print the SHA-256 of a finished training's weights on stdout; then, as messages, its version in the registry, a
+    warning if it is no better than trivial baselines, and the commands that serve, evaluate and promote it."""
+    from training.data.dataset import open_dataset
+
+    print(outcome.weights_sha256, flush=True)
+    name, version, model = log.register, tracker and tracker.version, str(outcome.bundle)
+    split = "test" if open_dataset(data, data_root).has_split("test") else "dev"
+    options = ["--data-root", data_root] if data_root else []
+    options += ["--tracking", log.tracking] if log.tracking else []
+    if tracker and name and version:
+        model = f"models:/{name}/{version}"
         same = f", with the same weights as version {tracker.same_as}" if tracker.same_as else ""
         say(f"registered as {model}{same}")
     if outcome.baseline and outcome.baseline.is_better:
         say(f"warning: {outcome.baseline}. Bring more data, or train longer.")
-        if tracker and tracker.version and not tracker.is_champion:
-            promote = f"interlinear promote {register} {tracker.version}"
-            say(f"version {tracker.version} did not become the champion; `{promote}` makes it so.")
-    if test_data:
-        say(f"evaluate it with: interlinear evaluate {model} --data {test_data} --split test")
-    print(outcome.weights_sha256)
+    if tracker and name and version:
+        served = f"models:/{name}@champion" if tracker.champion == version else model
+        store = ["--tracking", log.tracking] if log.tracking else []
+        say(f"serve it: {shell_command('serve', '--model', f'{name}={served}', *store)}")
+    say(f"evaluate it: {shell_command('evaluate', model, '--data', data, '--split', split, *options)}")
+    if tracker and name and version:
+        compared = ["--if-better-on", f"{data}:{split}", *options]
+        if tracker.champion == version:
+            promote = shell_command("promote", name, "VERSION", *compared)
+            say(f"version {version} is the champion; compare a later one with it, and promote that: {promote}")
+        elif tracker.champion:
+            promote = shell_command("promote", name, version, *compared)
+            say(f"version {tracker.champion} is still the champion; compare and promote: {promote}")
+        else:
+            promote = shell_command("promote", name, version, *store)
+            say(f"version {version} did not become the champion; `{promote}` makes it so.")

@@ -17,8 +17,8 @@ from training.data.parallel.languages import LanguagePair, normal_code
 from training.data.parallel.near_duplicates import NearDuplicateIndex, normalized_words
 from training.data.parallel.pair_file import Pair, TwoFiles
 from training.data.parallel.splitting import is_near_duplicate
-from training.data.parallel.text_lines import clean_text
 from training.data.prepare.working_folder import publish, working_folder
+from training.data.text_lines import clean_text
 
 
 def choose_languages(stored: Sequence[StoredSuggestion], given: LanguagePair | None) -> LanguagePair:
@@ -46,7 +46,7 @@ def suggested_pairs(stored: Iterable[StoredSuggestion], languages: LanguagePair)
         if (suggestion.source, suggestion.target) != languages:
             continue
         sides = [
-            [line for line in text.splitlines() if line.strip()] for text in (suggestion.text, suggestion.translation)
+            [line for line in text.split("\n") if line.strip()] for text in (suggestion.text, suggestion.translation)
         ]
         if len(sides[0]) == len(sides[1]):
             pairs.update(

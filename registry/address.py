@@ -9,13 +9,16 @@ import socket
 import sqlite3
 from contextlib import closing, suppress
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 import requests
 
-from seq2seq.errors import RegistryError, UsageError
+from registry.relocation import ARTIFACTS
+from seq2seq.errors import RegistryError, RegistryUnavailableError, UsageError
 
 DEFAULT_TRACKING = "sqlite:///mlflow.db"
+LOCKED = "another process has locked it for writing"
+SQLITE_TIMEOUT = 5.0  # seconds that a lock of a SQLite file is waited for
 _TIMEOUT = 5.0  # seconds until a store that does not answer counts as unreachable
 _PORTS = {"postgresql": 5432, "mysql": 3306, "mssql": 1433}
 
@@ -24,13 +27,14 @@ def tracking_uri(tracking: str | None) -> str:
     """A store's address: `tracking`, else MLFLOW_TRACKING_URI, else `./mlflow.db`.
 
     The path of a SQLite file is made absolute: MLflow keeps one engine for each address in a process, and the cache one
-    record, so that the same relative path in another working folder would mean the first folder's file.
+    record, so that the same relative path in another working folder would mean the first folder's file. In an address a
+    path is percent-encoded, so the working folder is: its name may have a `%`, `?` or `#`.
     """
     uri = tracking or os.environ.get("MLFLOW_TRACKING_URI") or DEFAULT_TRACKING
     scheme, _, path = uri.partition(":///")
     if scheme.partition("+")[0] != "sqlite" or not path or path.startswith((":memory:", "/")):
         return uri
-    return f"{scheme}:///{Path.cwd() / path}"
+    return f"{scheme}:///{quote(str(Path.cwd()))}/{path}"
 
 
 def user() -> str:
@@ -46,7 +50,7 @@ def mask_password(uri: str) -> str:
 
 def sqlite_file(uri: str) -> Path:
     """The file of a SQLite address."""
-    return Path(re.sub(r"^sqlite(\+\w+)?:///", "", uri).partition("?")[0])
+    return Path(unquote(re.sub(r"^sqlite(\+\w+)?:///", "", uri).partition("?")[0]))
 
 
 def check_reachable(uri: str, create: bool) -> Path | None:
@@ -59,7 +63,7 @@ def check_reachable(uri: str, create: bool) -> Path | None:
     if scheme == "sqlite":
         database = sqlite_file(uri)
         _check_sqlite(database, uri, create)
-        return database.resolve().parent / "mlartifacts"
+        return database.resolve().parent / ARTIFACTS
     if scheme not in ("http", "https", *_PORTS) or not host:
         raise UsageError(
             mask_password(uri),
@@ -70,7 +74,7 @@ def check_reachable(uri: str, create: bool) -> Path | None:
         if scheme in _PORTS:
             socket.create_connection((host, port or _PORTS[scheme]), timeout=_TIMEOUT).close()
             _check_database(uri)
-            return Path("mlartifacts").resolve()
+            return Path(ARTIFACTS).resolve()
         with requests.get(f"{uri.rstrip('/')}/health", timeout=_TIMEOUT, stream=True):
             pass  # any answer will do; MLflow interprets it
     except (OSError, requests.RequestException) as error:
@@ -118,13 +122,14 @@ def _check_sqlite(database: Path, uri: str, create: bool) -> None:
         if not database.resolve().parent.is_dir():
             raise RegistryError(uri, f"there is no folder {database.resolve().parent}", "make it or name another")
     try:
-        with closing(
-            sqlite3.connect(database if create else f"{database.resolve().as_uri()}?mode=ro", uri=not create)
-        ) as file:
+        address = f"{database.resolve().as_uri()}?mode={'rwc' if create else 'ro'}"
+        with closing(sqlite3.connect(address, SQLITE_TIMEOUT, uri=True)) as file:
             file.execute("select count(*) from sqlite_master")
         if not database.stat().st_size:
             _create_sqlite(database)
     except (sqlite3.Error, OSError) as error:
+        if "locked" in str(error):
+            raise RegistryUnavailableError(uri, LOCKED, "wait until that has ended, and try again") from error
         raise RegistryError(uri, f"cannot be opened: {error}", "name an MLflow store by --tracking") from error
 
 
@@ -142,7 +147,7 @@ def _create_sqlite(database: Path) -> None:
             return
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
-        temporary = f"sqlite:///{folder / database.name}"
+        temporary = f"sqlite:///{quote(str(folder / database.name))}"
         SqlAlchemyStore(temporary, DEFAULT_LOCAL_FILE_AND_ARTIFACT_PATH).engine.dispose()  # type: ignore[no-untyped-call]
         (folder / database.name).replace(database)
         folder.rmdir()

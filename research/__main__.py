@@ -45,7 +45,7 @@ from research.scoring import score_run
 from research.tracking import find_or_create_group, log_files
 from research.tunings import apply_tunings, read_tunings, tunings_to_do
 from seq2seq.errors import UsageError
-from training.data.formats import read_file
+from training.data.text_lines import read_file
 
 PAPER_HELP = "word-attention, interactive-attention, uam, multi-source, multi30k, or a YAML file."
 Paper = Annotated[str, typer.Argument(metavar="PAPER", show_default=False, help=PAPER_HELP)]

@@ -1,5 +1,6 @@
 """The installation: the distribution's name, how an extra of it is installed, and the Python of child processes."""
 
+import shlex
 import sys
 
 DISTRIBUTION = "interlinear-nmt"  # in a package's metadata; the command and the import are `interlinear`
@@ -11,6 +12,11 @@ INSTALL = "run pip install '.[{extra}]' in a clone of Interlinear, or pip instal
 # module. Python's own child processes (multiprocessing, Ray, torch.compile) read SAFE_PATH instead.
 PYTHON = (sys.executable, "-P")
 SAFE_PATH = {"PYTHONSAFEPATH": "1"}
+
+
+def shell_command(*words: object) -> str:
+    """A command of ours as it is typed into a shell."""
+    return shlex.join(("interlinear", *map(str, words)))
 
 
 def how_to_install(extra: str) -> str:

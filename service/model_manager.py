@@ -16,11 +16,12 @@ from seq2seq.errors import InterlinearError, RegistryError, UnknownModelError, U
 from service.engine.engine import Engine
 from service.logging import exception_location
 from service.metrics import Metrics
-from service.models import ServedModel, ServedModels, check_replacement, load_model, load_reverse_model
+from service.models import ReverseModel, ServedModel, ServedModels, check_replacement, load_model, load_reverse_model
 from service.settings import ServedModelConfig, Settings
 
 if TYPE_CHECKING:
     from registry.store import MlflowStore
+    from registry.store.records import RegisteredVersion
 
 log = logging.getLogger("interlinear.service")
 
@@ -50,6 +51,8 @@ class ModelSlot:
     failures: int = 0  # consecutive failures of the newer version
     retry_at: float = 0.0  # time of the next attempt
     reverse_retry_at: float = 0.0  # time of the next attempt to replace its reverse model
+    source: str | None = None  # of the served version, as the registry named it last
+    reverse_source: str | None = None
 
     @property
     def alias(self) -> AliasName | None:
@@ -58,6 +61,12 @@ class ModelSlot:
     @property
     def reverse_alias(self) -> AliasName | None:
         return alias_of(self.config.reverse) if self.config.reverse else None
+
+
+def is_served(registered: "RegisteredVersion", served: ServedModel | ReverseModel, source: str | None) -> bool:
+    """Whether a version in the registry is the one that is served, which had this source when it was last looked up."""
+    weights = registered.weights_sha256 in (None, served.bundle.card.weights_sha256)
+    return registered.version == served.version and weights and source in (None, registered.source)
 
 
 def alias_of(uri: str) -> AliasName | None:
@@ -189,9 +198,11 @@ class ModelManager:
         try:
             store = self._store or MlflowStore(self.settings.tracking)
             self._store = None
-            version = store.alias_version(alias)
+            registered = store.alias_version(alias)
+            version = registered.version
             self._store = store  # the store responds, so that the next call needs no connection check
-            if version == model_slot.served.version:
+            if is_served(registered, model_slot.served, model_slot.source):
+                model_slot.source = registered.source
                 if model_slot.sync.status == "unchecked":
                     self.cache.download_and_record(alias, store.find(alias), store)
                 self._set_sync(model_slot, SyncStatus())
@@ -223,6 +234,7 @@ class ModelManager:
             self.metrics.swaps.labels(name, "failed").inc()
             self._set_sync(model_slot, SyncStatus("failed", reason, version))
         else:
+            model_slot.source = registered.source
             self._swap(model_slot, served, loop)
 
     def _sync_reverse(self, model_slot: ModelSlot, alias: AliasName, loop: asyncio.AbstractEventLoop) -> None:
@@ -239,9 +251,10 @@ class ModelManager:
         try:
             store = self._store or MlflowStore(self.settings.tracking)
             self._store = None
-            version = store.alias_version(alias)
+            registered = store.alias_version(alias)
             self._store = store
-            if version == served.reverse.version:
+            if is_served(registered, served.reverse, model_slot.reverse_source):
+                model_slot.reverse_source = registered.source
                 return
             bundle = self.cache.download_and_record(alias, store.find(alias), store)
             reverse = load_reverse_model(str(alias), bundle, served.bundle.card, self.settings)
@@ -253,6 +266,7 @@ class ModelManager:
             log.warning("%s: its reverse model %s stays: %s", str(served), str(served.reverse), reason)
             model_slot.reverse_retry_at = time.monotonic() + min(32 * self.settings.poll_seconds, MAX_RETRY_DELAY)
         else:
+            model_slot.reverse_source = registered.source
             self._swap(model_slot, changed, loop, model_slot.sync, model_slot.failures)
 
     def _set_sync(self, model_slot: ModelSlot, sync: SyncStatus) -> None:

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from seq2seq.config import ModelConfig
 from seq2seq.generation_request import Request
+from seq2seq.metrics.metric import Preprocessing, default_tokenization
 from seq2seq.metrics.score import Score
 from seq2seq.search import SearchOptions
 from seq2seq.text import Tokenizer, join_subwords
@@ -23,6 +24,7 @@ class DevSet:
 
     `tokenised`: the texts, and possibly `target`, whose words are separated by spaces.
     `lines`: the line number of each row in the corpus, from 0; it finds the row's images in the prepared data.
+    `language`: of the references; None if unknown.
     """
 
     sources: dict[str, tuple[str, ...]]
@@ -30,6 +32,13 @@ class DevSet:
     tokenised: frozenset[str] = frozenset()
     lowercase: bool = False
     lines: tuple[int, ...] = ()
+    language: str | None = None
+
+    @property
+    def preprocessing(self) -> Preprocessing:
+        """How outputs and references are compared."""
+        tokenize = default_tokenization(self.language, "target" in self.tokenised)
+        return Preprocessing(tokenize, self.lowercase, self.language)
 
     def request(
         self, row: int, options: SearchOptions, split: PreparedSplit, config: ModelConfig, explain: bool = False

@@ -2,7 +2,7 @@
 papers) and describes an error in one sentence."""
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,12 +13,37 @@ from pydantic_core import ErrorDetails
 from seq2seq.errors import InterlinearError
 
 PACKAGE = Path(__file__).parent
+MERGE = "tag:yaml.org,2002:merge"  # the tag of `<<`
 
 
 def resource_folder(folder: Literal["recipes", "corpora"]) -> Path:
     """The folder with that name: inside this package in an installed wheel, beside the packages in a checkout."""
     installed = PACKAGE / folder
     return installed if installed.is_dir() else PACKAGE.parent / folder
+
+
+class UniqueKeyLoader(yaml.SafeLoader):
+    """Refuses a mapping that has a key twice, of which YAML libraries keep the last."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        first: dict[str, yaml.Mark] = {}
+        for key, _ in node.value:
+            if key.tag != MERGE and key.value in first:
+                problem = f"the key '{key.value}' is there already, in line {first[key.value].line + 1}"
+                raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
+            if isinstance(key, yaml.ScalarNode):
+                first[key.value] = key.start_mark
+        return super().construct_mapping(node, deep)
+
+
+def load_yaml(text: str) -> Any:
+    """What YAML stands for. Raises yaml.YAMLError, also for a key that a mapping has twice."""
+    return yaml.load(text, UniqueKeyLoader)  # a safe loader
+
+
+def is_yaml_file(name: str) -> bool:
+    """Whether a name is that of a YAML file, and not of what ships with the program."""
+    return name.lower().endswith((".yaml", ".yml"))
 
 
 def read_mapping(path: Path, error: type[InterlinearError], name: str, shown_in: str) -> dict[str, Any]:
@@ -28,7 +53,7 @@ def read_mapping(path: Path, error: type[InterlinearError], name: str, shown_in:
     documentation page that shows such a file.
     """
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content = load_yaml(path.read_text(encoding="utf-8"))
     except yaml.MarkedYAMLError as problem:
         mark = problem.problem_mark
         location = f"{name}, line {mark.line + 1}, column {mark.column + 1}" if mark else name

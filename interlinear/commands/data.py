@@ -7,10 +7,11 @@ from typing import Annotated, Literal
 import typer
 
 from interlinear.console import download_progress, say
+from interlinear.help import App
 from interlinear.options import DataRoot, Json
 from interlinear.parallel_text import DEFAULT_SEED, DevSize, OwnLanguages, OwnText, TestSize
 
-app = typer.Typer(help="List, download, describe and create data sets.", no_args_is_help=True)
+app = App(help="List, download, describe and create data sets.", no_args_is_help=True)
 
 Name = Annotated[
     str, typer.Argument(metavar="NAME", show_default=False, help="A data set's name, or the path of its YAML.")

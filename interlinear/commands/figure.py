@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 import typer
 
 from interlinear.commands import figure_systems
+from interlinear.help import App
 from interlinear.options import (
     AlignedBy,
     DataRoot,
@@ -21,7 +22,7 @@ from interlinear.options import (
 )
 from seq2seq.errors import UsageError
 
-app = typer.Typer(help="Draw a model's attention and alignments, or compare systems.", no_args_is_help=True)
+app = App(help="Draw a model's attention and alignments, or compare systems.", no_args_is_help=True)
 
 SourceText = Annotated[str, typer.Option("--source", metavar="TEXT", show_default=False, help="The text to translate.")]
 TargetText = Annotated[

@@ -8,9 +8,11 @@ from typing import Annotated
 import typer
 
 from interlinear.console import DONE, say
+from interlinear.help import App
 from interlinear.options import ClusterAddress, Json, WaitForJob
+from seq2seq.installation import shell_command
 
-app = typer.Typer(help="List, follow, stop and resume submitted trainings.", no_args_is_help=True)
+app = App(help="List, follow, stop and resume submitted trainings.", no_args_is_help=True)
 
 Name = Annotated[
     str, typer.Argument(metavar="NAME", show_default=False, help="A run's name, for its last job; or a job's name.")
@@ -74,7 +76,7 @@ def stop(name: Name, address: ClusterAddress) -> None:
     cluster = Cluster(address)
     job = cluster.stop(name)
     say(f"{job.id} is asked to save and to end; after {STOP_SECONDS} s it is killed.")
-    say(f"go on with it: interlinear jobs resume {job.name} --address {cluster.address}")
+    say(f"go on with it: {shell_command('jobs', 'resume', job.name, '--address', cluster.address)}")
 
 
 @app.command()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from interlinear.console import say
+from interlinear.help import App
 from interlinear.options import Json
 from seq2seq.errors import UsageError
 from service.auth.scopes import Scope
@@ -14,7 +15,7 @@ from service.auth.scopes import Scope
 if TYPE_CHECKING:
     from service.auth.key_store import ApiKey
 
-app = typer.Typer(help="Create, list, revoke and import API keys of a service.", no_args_is_help=True)
+app = App(help="Create, list, revoke and import API keys of a service.", no_args_is_help=True)
 
 Keys = Annotated[
     str,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from interlinear.console import status
+from interlinear.console import say, status
 from interlinear.options import DataRoot, Device, Json, Tracking
 from seq2seq.errors import RegistryError, UsageError
 
@@ -16,8 +16,22 @@ if TYPE_CHECKING:
 COLUMNS = ("NAME", "VERSION", "ALIASES", "LANGUAGES", "DEV BLEU", "RECIPE", "DATA", "CREATED")
 
 
-def models(tracking: Tracking = None, as_json: Json = False) -> None:
+def models(
+    tracking: Tracking = None,
+    as_json: Json = False,
+    moved: Annotated[
+        bool, typer.Option("--moved", help="First let a copied or moved store name its files beside its database.")
+    ] = False,
+) -> None:
     """List the registered models: every version, with its aliases and scores."""
+    if moved:
+        from registry.address import sqlite_file, tracking_uri
+        from registry.relocation import relocate
+
+        uri = tracking_uri(tracking)
+        if not uri.startswith("sqlite"):
+            raise UsageError("--moved", f"{uri} is no SQLite file", "its own server knows where its files lie")
+        say(f"{relocate(sqlite_file(uri)):,} addresses were changed.")
     with status("opening the registry"):
         from registry.store import MlflowStore
 
@@ -76,7 +90,6 @@ def promote(
     tracking: Tracking = None,
 ) -> None:
     """Set an alias of a registered model to a version; who, when and why is stored in the version's tags."""
-    from interlinear.console import say
     from interlinear.evaluation.promotion import compare_for_promotion
     from registry.store import MlflowStore, Promotion
 

@@ -25,7 +25,7 @@ def serve(
         typer.Option(
             metavar="NAME=MODEL",
             show_default=False,
-            help="A model to serve, and its name in the API; may be repeated. Else the registry's champion.",
+            help="A model to serve, and its name in the API; may be repeated. Else all champions of the registry.",
         ),
     ] = None,
     reverse: Annotated[
@@ -129,7 +129,7 @@ def serve(
     INTERLINEAR_SERVE_...: see docs/rest-api.md. How to run it safely: docs/security.md. On a cluster: docs/serving.md.
     """
     from interlinear import console
-    from interlinear.serving.serve_settings import champion_model, load_settings, parse_model, with_reverse_models
+    from interlinear.serving.serve_settings import champion_models, load_settings, parse_model, with_reverse_models
     from seq2seq.devices import check_device
     from service import logging as service_logging
 
@@ -158,7 +158,7 @@ def serve(
     for device_name in () if on_ray else settings.devices:  # on Ray, the devices are those of the cluster's nodes
         check_device(device_name)
     if not settings.models:
-        settings = settings.model_copy(update={"models": (champion_model(settings.tracking),)})
+        settings = settings.model_copy(update={"models": champion_models(settings.tracking)})
     settings = with_reverse_models(settings, reverse or ())
     listening = bind_socket(host, port)
     as_json = settings.log_format == "json"

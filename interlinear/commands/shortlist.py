@@ -43,7 +43,9 @@ def shortlist(
     register: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME", show_default=False, help="Register the model with the shortlist as a version of this name."
+            metavar="NAME",
+            show_default=False,
+            help="Register the model with the shortlist as a version of this name; else a registered model's own.",
         ),
     ] = None,
     as_json: Json = False,
@@ -62,7 +64,7 @@ def shortlist(
     from interlinear.decoding.shortlist_making import (
         as_record,
         as_text,
-        check_destination,
+        choose_name,
         find_destination,
         keep_shortlist,
         make_shortlist,
@@ -72,9 +74,10 @@ def shortlist(
     from seq2seq.bundle import load
     from seq2seq.devices import check_device
     from seq2seq.generate import SequenceGenerator
+    from seq2seq.installation import shell_command
     from training.data.dataset import open_dataset
 
-    check_destination(model, output, register)
+    register = choose_name(model, output, register)
     check_device(device)
     dataset = open_dataset(data, data_root)
     local = fetch_bundle(model, tracking)
@@ -89,4 +92,6 @@ def shortlist(
     if measured is None:
         say(f"{dataset.name} has no dev set: what the shortlist covers is not measured.")
     vocabulary = bundle.card.model.target.vocabulary
+    if register:
+        say(f"services get it when it is promoted: {shell_command('promote', register, name.rpartition('/')[2])}")
     print(as_record(name, made, measured) if as_json else as_text(name, made, measured, vocabulary))

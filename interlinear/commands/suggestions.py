@@ -8,11 +8,12 @@ import typer
 
 from interlinear.commands.keys import Keys
 from interlinear.console import say
+from interlinear.help import App
 from interlinear.options import DataRoot, Json
 from interlinear.parallel_text import DEFAULT_SEED, DEFAULT_SIZE, DevSize, OwnLanguages, TestSize
 from seq2seq.errors import UsageError
 
-app = typer.Typer(
+app = App(
     help="List, export and delete the corrected translations that a service's callers sent.", no_args_is_help=True
 )
 

@@ -33,14 +33,13 @@ def train(
 ) -> int:
     """Train a recipe's model on a data set or your own text, through Ray Train, logged to MLflow.
 
-    The last line printed is the SHA-256 of the final weights.
+    Prints the SHA-256 of the final weights; on stderr, the commands that serve, evaluate and promote the model.
     """
     from seq2seq.devices import check_device
     from seq2seq.errors import UsageError
     from training.events import Observer
     from training.ray.capacity import check_workers, default_workers
-    from training.runs.job import plan_training, prepare_job
-    from training.runs.run_lock import run_lock
+    from training.runs.job import locked_run, plan_training, prepare_job
 
     min_workers, max_workers = number_range("--workers", workers or "1")
     if no_ray and (max_workers > 1 or address):
@@ -57,11 +56,6 @@ def train(
         options.recipe, data, options.settings or (), data_root, runs, options.run, options.resume, shared_storage
     )
     plan = replace(plan, cuda_graphs=not options.no_cuda_graphs)
-    if not options.resume and plan.name != (requested_name := options.run or plan.default_name):
-        say(
-            f"there is a run '{requested_name}' already: this one is '{plan.name}'. "
-            "To go on with the newest, give --resume."
-        )
     if no_ray and options.gpu:
         check_device("cuda")
     if address:
@@ -71,7 +65,13 @@ def train(
     elif not no_ray:
         check_workers(plan.recipe, min_workers, options.gpu)
     with ExitStack() as stack:
-        stack.enter_context(run_lock(plan.run))
+        requested_name = options.run or plan.default_name
+        plan = stack.enter_context(locked_run(plan, requested_name, shared_storage))
+        if not options.resume and plan.name != requested_name:
+            say(
+                f"there is a run '{requested_name}' already: this one is '{plan.name}'. "
+                "To go on with the newest, give --resume."
+            )
         observers: list[Observer] = [ProgressLine()]
         tracker = None
         if not log.no_tracking:
@@ -105,5 +105,5 @@ def train(
             outcome = train_on_ray(job, WorkerGroupConfig(min_workers, max_workers, options.gpu, address), observers)
     if outcome.signal:
         return report_interruption(outcome)
-    report_outcome(outcome, tracker, log.register, data if options.own_text.has_test(data) else None)
+    report_outcome(outcome, tracker, log, data, data_root)
     return 0

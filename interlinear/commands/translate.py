@@ -84,12 +84,12 @@ def translate(
         typer.Option("--output", "-o", metavar="FILE", show_default=False, help="Write FILE as a translated document."),
     ] = None,
 ) -> int:
-    """Translate files, or stdin, to stdout: one line for every line, in order, as soon as it is ready.
+    """Translate files, or stdin, to stdout, in UTF-8: one line for every line, in order, as soon as it is ready.
     With -o, translate one document, in the format that its suffix says, and write it to a file.
 
-    An empty line stays empty. A line that the model cannot read (too long, or not UTF-8) becomes an empty line, is
-    named on stderr, and the exit code is 1 at the end. With --n-best N a line becomes N lines `NUMBER ||| TEXT |||
-    SCORE`. Line numbers continue over several files; --mt and the pictures refer to these numbers.
+    An empty line stays empty. A line that the model cannot read (too long, not UTF-8, or with a NUL) becomes an empty
+    line, is named on stderr, and the exit code is 1 at the end. With --n-best N a line becomes N lines `NUMBER ||| TEXT
+    ||| SCORE`. Line numbers continue over several files; --mt and the pictures refer to these numbers.
 
     --glossary and --do-not-translate prescribe how terms are translated; an inflected form of a term is found too, and
     its target is written as given. URLs, placeholders and the like stay as they are. See docs/terms.md.

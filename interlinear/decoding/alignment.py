@@ -17,7 +17,7 @@ from seq2seq.errors import DataError, UsageError
 from seq2seq.explain import Explanation
 from seq2seq.generate import SequenceGenerator
 from seq2seq.text import UNKNOWN
-from training.data.formats import read_file
+from training.data.text_lines import read_file
 
 PAIRS_AT_A_TIME = 512  # sentence pairs per batch of input
 

@@ -1,6 +1,7 @@
 """Translation of documents: their texts sentence by sentence, in batches over the whole file."""
 
 import os
+import shlex
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -153,7 +154,9 @@ def check_lines(files: Sequence[Path]) -> None:
     for file in files:
         if file.suffix.lower() in ARCHIVE_READERS:
             name = f"{file.stem}.translated{file.suffix}"
-            raise UsageError(str(file), "it is a document, and not lines of text", f"say where to write it: -o {name}")
+            raise UsageError(
+                str(file), "it is a document, and not lines of text", f"say where to write it: -o {shlex.quote(name)}"
+            )
 
 
 def check_output(file: Path, output: Path) -> None:

@@ -4,10 +4,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from seq2seq.bundle import Bundle
-from seq2seq.errors import DataError, RequestError, UsageError
+from seq2seq.errors import RequestError, UsageError
 from seq2seq.model.ensemble import Predictor
 from seq2seq.terms import GlossaryEntry, Term, TermFinder, TermOptions
 from seq2seq.terms.entries import parse_entries
+from training.data.text_lines import read_file
 
 FindTerms = Callable[[str], tuple[Term, ...]]  # in a text
 
@@ -42,10 +43,7 @@ def terms_finder(
 def read_glossary(path: Path) -> list[GlossaryEntry]:
     """The entries of a file: with commas between source and target if its name ends in .csv, else with tabs.
 
-    Raises DataError, located at the line, for a line without both, and for a file that is not UTF-8.
+    Raises DataError, located at the line, for a line without both, and for one that cannot be read.
     """
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            return list(parse_entries(file, "csv" if path.suffix.lower() == ".csv" else "tsv", str(path)))
-    except UnicodeDecodeError as error:
-        raise DataError(str(path), f"the glossary cannot be read ({error})", "save it as UTF-8") from None
+    lines = (f"{line}\n" for line in read_file(path))
+    return list(parse_entries(lines, "csv" if path.suffix.lower() == ".csv" else "tsv", str(path)))

@@ -11,8 +11,8 @@ from seq2seq.config import ImageGrid
 from seq2seq.errors import DataError, RequestError, UsageError
 from seq2seq.images.decode import SUFFIXES, decode_image
 from training.data.dataset import Dataset
-from training.data.formats import read_file
 from training.data.images.images import SplitImages
+from training.data.text_lines import read_file
 
 ImageLoader = Callable[[ImageGrid], np.ndarray]  # loads an image as the model's input; raises RequestError
 
@@ -52,9 +52,10 @@ def folder_images(folder: Path | None, names: Path | None) -> Iterator[ImageLoad
 
 def numbered_images(folder: Path) -> Iterator[ImageLoader | None]:
     """The images of lines 1, 2, ..."""
+    files = {path.name.lower(): path for path in folder.iterdir() if path.is_file()}
     for number in count(1):
-        paths = (folder / f"{number}{suffix}" for suffix in SUFFIXES)
-        yield next((file_image(path) for path in paths if path.is_file()), None)
+        paths = (files.get(f"{number}{suffix}") for suffix in SUFFIXES)
+        yield next((file_image(path) for path in paths if path), None)
 
 
 def named_images(folder: Path, names: Path) -> Iterator[ImageLoader | None]:

@@ -11,13 +11,14 @@ from typing import TypeVar, cast
 
 from interlinear.decoding.images import folder_images
 from interlinear.decoding.translation import InputLine
+from interlinear.options import STDIN
 from seq2seq.config import ModelConfig
 from seq2seq.errors import DataError, UsageError
 from seq2seq.source_names import MT
+from training.data.text_lines import LineReader, decompress, open_text
 
 Item = TypeVar("Item")
 END_OF_INPUT = object()
-CHUNK = 1 << 20  # maximum bytes per read; available input is translated before waiting for more
 
 
 def attach_inputs(
@@ -56,41 +57,30 @@ def line_count_error(name: str) -> DataError:
 
 
 def read_groups(files: Sequence[Path]) -> Iterator[list[InputLine]]:
-    """The lines of the files in order, or of stdin, in groups: the lines available so far, at least one.
+    """The lines of the files in order, or of stdin (also `-`), in groups: the lines available so far, at least one.
 
     A file is therefore translated in large batches, while lines that are typed or piped are translated at once.
     """
     read = 0
-    for path in files or (None,):
-        name = str(path) if path else "stdin"
-        with path.open("rb") if path else nullcontext(cast(BufferedReader, sys.stdin.buffer)) as file:
-            lines_before = read
-            for group in read_whole_lines(file):
-                yield [
-                    InputLine(
-                        number,
-                        f"{name}, line {number - lines_before}",
-                        decode_line(line, first=number == lines_before + 1),
-                    )
-                    for number, line in enumerate(group, read + 1)
-                ]
+    for path in files or (STDIN,):
+        with open_text(path) if path != STDIN else nullcontext(open_stdin()) as reader:
+            first, failed = read + 1, False
+            for group in reader.groups():
+                lines = []
+                for number, line in enumerate(group, read + 1):
+                    try:
+                        text: str | DataError = reader.decode(line, number - first + 1)
+                    except DataError as error:  # how to convert the file is said once
+                        text = DataError(error.where, error.problem, "" if failed else error.remedy)
+                        failed = True
+                    lines.append(InputLine(number, f"{reader.name}, line {number - first + 1}", text))
+                yield lines
                 read += len(group)
 
 
-def read_whole_lines(file: BufferedReader) -> Iterator[list[bytes]]:
-    """The lines of a file without line ends, in groups: the complete lines of each read."""
-    rest = b""
-    while chunk := file.read1(CHUNK):
-        *lines, rest = (rest + chunk).split(b"\n")
-        if lines:
-            yield lines
-    if rest:
-        yield [rest]
-
-
-def decode_line(line: bytes, first: bool) -> str | None:
-    """A line's text, without carriage return and (in a file's first line) byte order mark; None if it is not UTF-8."""
-    try:
-        return line.removesuffix(b"\r").decode("utf-8-sig" if first else "utf-8")
-    except UnicodeDecodeError:
-        return None
+def open_stdin() -> LineReader:
+    """The lines of stdin. Raises UsageError where it is closed."""
+    if sys.stdin is None:  # a daemon may start a command without it
+        raise UsageError("stdin", "is closed", "name a file, or pipe lines to the command")
+    file, compressed = decompress(cast(BufferedReader, sys.stdin.buffer), "stdin")
+    return LineReader(file, "stdin", compressed)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from interlinear.console import progress
-from registry.names import FolderName, check_name, parse_model_name
+from registry.names import AliasName, FolderName, VersionName, check_name, parse_model_name
 from seq2seq.alignment import read_gold_alignment
 from seq2seq.bundle import add_shortlist
 from seq2seq.errors import DataError, RegistryError, UsageError
@@ -22,7 +22,8 @@ from seq2seq.generation_request import GenerationResult, Request
 from seq2seq.shortlist import Coverage, LinkCounts, Shortlist, build_shortlist, coverage
 from seq2seq.shortlist.link_counts import attention_links, word_links
 from training.data.dataset import Dataset, Row, read_rows
-from training.data.formats import Part, count_lines, read_file
+from training.data.formats import Part, count_lines
+from training.data.text_lines import read_file
 
 if TYPE_CHECKING:
     from registry.store import MlflowStore
@@ -199,20 +200,26 @@ def is_folder(model: str) -> bool:
     return isinstance(parse_model_name(model), FolderName)
 
 
-def check_destination(model: str, output: Path | None, register: str | None) -> None:
-    """Raises UsageError, before any work is done, if there is no bundle to write to."""
+def choose_name(model: str, output: Path | None, register: str | None) -> str | None:
+    """The name to register the model with its shortlist under: `register`, else for a registered model its own, unless
+    there is an output folder; None: it is not registered. Raises UsageError, before any work is done, if there is no
+    bundle to write to."""
+    reference = parse_model_name(model) if "," not in model or Path(model).exists() else None
+    if register is None and output is None and isinstance(reference, AliasName | VersionName):
+        register = reference.name
     if register is not None:
         check_name(register)
     if "," in model and not Path(model).exists():
         raise UsageError(model, "an ensemble has no bundle of its own", "make a shortlist for each of its models")
     if output is None and register is None and not is_folder(model):
         raise UsageError(
-            model, "a registered model is not changed", "make a new version with --register NAME, or --output FOLDER"
+            model, "the model of a run is not changed", "register one with --register NAME, or name an --output FOLDER"
         )
     if output is not None and output.exists():
         raise UsageError(f"--output {output}", "it is there already", "name a new folder")
     if output is not None and not output.resolve().parent.is_dir():
         raise UsageError(f"--output {output}", f"there is no folder {output.parent}", "make it, or name another one")
+    return register
 
 
 def find_destination(

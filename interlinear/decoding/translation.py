@@ -8,33 +8,35 @@ from interlinear.decoding.glossary import FindTerms
 from interlinear.decoding.images import ImageLoader
 from seq2seq.bundle import Bundle
 from seq2seq.config import ModelConfig
-from seq2seq.errors import RequestError, UsageError
+from seq2seq.errors import DataError, RequestError, UsageError, capitalized
 from seq2seq.generate import SequenceGenerator
 from seq2seq.generation_request import GenerationResult, Request
 from seq2seq.model.ensemble import Predictor
 from seq2seq.search import SearchOptions
+from training.data.cleaning import SURROGATE
 
 
 @dataclass(frozen=True)
 class InputLine:
-    """A line of input, its location (`FILE, line N`), and its number over all files. A text is None if it is not UTF-8.
+    """A line of input, its location (`FILE, line N`), and its number over all files. A text that cannot be read is the
+    error.
 
     extra_texts, pictures: the line's inputs for the model's further sources, by source name. Empty ones are absent.
     """
 
     number: int
     where: str
-    text: str | None
-    extra_texts: Mapping[str, str | None] = field(default_factory=dict)
+    text: str | DataError
+    extra_texts: Mapping[str, str | DataError] = field(default_factory=dict)
     pictures: Mapping[str, ImageLoader] = field(default_factory=dict)
 
     @property
     def empty(self) -> bool:
         """Whether the line has neither text nor picture."""
-        return not self.pictures and all(text is not None and not text.strip() for text in self.texts)
+        return not self.pictures and not any(isinstance(text, DataError) or text.strip() for text in self.texts)
 
     @property
-    def texts(self) -> tuple[str | None, ...]:
+    def texts(self) -> tuple[str | DataError, ...]:
         return (self.text, *self.extra_texts.values())
 
 
@@ -84,6 +86,11 @@ def check_target_prefix(bundle: Bundle[Predictor], tokenised: bool) -> None:
         raise UsageError("--target-prefix", "the model edits texts, and writes none of its own", "leave it out")
 
 
+def readable(text: str) -> str | DataError:
+    """A text of training data; the error for one that has bytes that are not UTF-8, which cleaning drops."""
+    return DataError("the text", "is not valid UTF-8") if SURROGATE.search(text) else text
+
+
 def build_request(
     line: InputLine,
     config: ModelConfig,
@@ -96,8 +103,8 @@ def build_request(
     """The request for a line, or the error if the line is invalid."""
     texts: dict[str, str] = {}
     for name, text in zip((next(iter(config.texts), ""), *line.extra_texts), line.texts, strict=True):
-        if text is None:
-            return RequestError(name, "the line is not valid UTF-8")
+        if isinstance(text, DataError):
+            return RequestError(name, ". ".join(filter(None, (f"the line {text.problem}", capitalized(text.remedy)))))
         if name and text.strip():
             texts[name] = text
     try:
@@ -120,7 +127,10 @@ def as_text(outcome: LineOutcome, numbered: bool) -> str:
 
 def as_record(outcome: LineOutcome) -> str:
     """The outcome as one line of JSON."""
-    record: dict[str, object] = {"line": outcome.line.number, "source": outcome.line.text, **outcome.line.extra_texts}
+    line = outcome.line
+    texts = {"source": line.text, **line.extra_texts}
+    record: dict[str, object] = {"line": line.number}
+    record |= {name: None if isinstance(text, DataError) else text for name, text in texts.items()}
     record["translations"] = [
         {"text": c.text, "score": c.score, "log_probability": c.log_probability}
         for c in (outcome.answer.candidates if outcome.answer else [])

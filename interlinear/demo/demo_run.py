@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import shutil
 import socket
 import subprocess
@@ -20,8 +21,9 @@ from rich.console import Console
 from interlinear.console import say
 from interlinear.demo.demo_example import DATA, pick_example, read_test_set
 from interlinear.demo.training_record import TrainingRecord, code_hash
+from registry.address import DEFAULT_TRACKING, sqlite_file, tracking_uri
 from seq2seq.errors import ServiceError
-from seq2seq.installation import PYTHON
+from seq2seq.installation import PYTHON, shell_command
 
 RECIPE, MODEL = "rnnsearch_small", "demo-de-en"
 OUTPUT = "test.en"  # the model's translations of the test set
@@ -35,9 +37,11 @@ class DemoRun:
         self.folder = folder
         self.console = console
         self.steps = 0
-        # The demo uses its own registry, so these variables are removed.
-        removed = ("MLFLOW_TRACKING_URI", "MLFLOW_REGISTRY_URI", "RAY_ADDRESS")
+        # The commands run in the demo's folder, and use the store of the current one, as all others do.
+        self.store = sqlite_file(tracking_uri(DEFAULT_TRACKING))
+        removed = ("MLFLOW_REGISTRY_URI", "RAY_ADDRESS")
         self.environment = {name: value for name, value in os.environ.items() if name not in removed}
+        self.environment["MLFLOW_TRACKING_URI"] = tracking_uri(DEFAULT_TRACKING)
 
     def run_workflow(self, fresh: bool) -> None:
         """Run every step; `fresh` trains even if the demo's model is up to date."""
@@ -65,11 +69,15 @@ class DemoRun:
         for line in lines.splitlines():
             self.console.print(f"   {line}", markup=False)
 
+    def show_command(self, command: str) -> None:
+        """Print a command before its output."""
+        self.console.print(f"   $ {command}", style="dim", markup=False, highlight=False, soft_wrap=True)
+
     def run(self, *arguments: str, shown: bool = True) -> str:
         """Print and run a command, showing its progress; returns its output. Ends the demo if the command fails."""
         if shown:
-            self.console.print(f"   [dim]$ interlinear {' '.join(arguments)}[/]")
-        with self.child(arguments, stdout=subprocess.PIPE, text=True) as child:
+            self.show_command(shell_command(*arguments))
+        with self.child(arguments, stdout=subprocess.PIPE, encoding="utf-8") as child:
             printed, _ = child.communicate()
         if child.returncode:
             say(f"demo: `interlinear {arguments[0]}` ended with exit code {child.returncode}; see the error above.")
@@ -114,7 +122,7 @@ class DemoRun:
 
     def versions(self) -> list[str]:
         """The versions of the demo's model in its registry."""
-        if not (self.folder / "mlflow.db").exists():
+        if not self.store.exists():
             return []
         listed = json.loads(self.run("models", "--json", shown=False))
         return [model["version"] for model in listed if model["name"] == MODEL]
@@ -127,7 +135,7 @@ class DemoRun:
             port = str(probe.getsockname()[1])
         address, log = f"http://127.0.0.1:{port}", self.folder / "service.log"
         arguments = ("serve", "--model", f"de-en=models:/{MODEL}@champion", "--port", port)
-        self.console.print(f"   [dim]$ interlinear {' '.join(arguments)}[/]")
+        self.show_command(shell_command(*arguments))
         with log.open("wb") as log_file, self.child(arguments, stdout=log_file, stderr=log_file) as child:
             wait_until_ready(address, child, log)
             yield address
@@ -135,9 +143,10 @@ class DemoRun:
     def translate(self, address: str, sentence: str) -> Any:
         """Send an HTTP request; returns the service's answer."""
         question = {"q": sentence, "source": "de", "target": "en", "explain": True}
-        self.console.print(
-            f"   [dim]$ curl {address}/translate -d q='{sentence}' -d source=de -d target=en -d explain=true[/]"
+        fields = (
+            f"-d{name}={value if isinstance(value, str) else json.dumps(value)}" for name, value in question.items()
         )
+        self.show_command(shlex.join(["curl", f"{address}/translate", *fields]))
         request = urllib.request.Request(
             f"{address}/translate", json.dumps(question).encode(), {"Content-Type": "application/json"}
         )
@@ -162,11 +171,10 @@ class DemoRun:
 
     def print_next_steps(self) -> None:
         """Print how to open the playground and the registry's page, and how to train on one's own text."""
-        store = f"sqlite:///{relative_path(self.folder / 'mlflow.db')}"
-        interlinear, mlflow = program_path("interlinear"), program_path("mlflow")
+        interlinear, mlflow = (shlex.quote(program_path(name)) for name in ("interlinear", "mlflow"))
         for label, command, url in (
-            ("playground", f"{interlinear} serve --tracking {store}", "http://127.0.0.1:8000"),
-            ("registry", f"{mlflow} ui --backend-store-uri {store}", "http://127.0.0.1:5000"),
+            ("playground", f"{interlinear} serve", "http://127.0.0.1:8000"),
+            ("registry", f"{mlflow} ui --backend-store-uri {DEFAULT_TRACKING}", "http://127.0.0.1:5000"),
             ("your text", f"{interlinear} train rnnsearch --source F.de --target F.en", "docs/your-own-data.md"),
         ):
             self.console.print(f"   [bold]{label:10}[/]  {command}  [cyan]{url}[/]")

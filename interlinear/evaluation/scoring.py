@@ -31,7 +31,7 @@ from seq2seq.metrics.metric import (
 )
 from seq2seq.metrics.significance import TESTS, compare
 from seq2seq.search import SearchOptions
-from training.data.formats import read_file
+from training.data.text_lines import read_file
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,11 @@ from interlinear.options import TestSetSource, Tokenize
 from seq2seq.alignment import GoldAlignment, read_gold_alignment
 from seq2seq.errors import DataError, UsageError
 from seq2seq.generate import SequenceGenerator
-from seq2seq.metrics.metric import Preprocessing, ReferenceSet, Task, check_line_counts
+from seq2seq.metrics.metric import Preprocessing, ReferenceSet, Task, check_line_counts, default_tokenization
 from seq2seq.source_names import MT
 from seq2seq.text import word_spans
 from training.data.dataset import Dataset, open_dataset, read_references, read_rows
-from training.data.formats import read_file
+from training.data.text_lines import read_file
 
 UNEDITED = "unedited"  # MODEL argument that stands for the unedited machine translations
 
@@ -93,7 +93,8 @@ class TestSet:
         """The preprocessing for metrics: the caller's options, else the test set's."""
         if lowercase is None and self.lowercase:
             lowercase = True
-        return Preprocessing(tokenize or ("none" if "target" in self.tokenised else "13a"), lowercase, self.language)
+        tokenize = tokenize or default_tokenization(self.language, "target" in self.tokenised)
+        return Preprocessing(tokenize, lowercase, self.language)
 
     def word_spans(self, text: str) -> list[tuple[int, int]]:
         """Character spans of the words that gold links refer to: between spaces in tokenised text, else words and

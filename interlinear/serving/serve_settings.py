@@ -11,6 +11,7 @@ from pydantic_settings import SettingsError
 from registry.names import CHAMPION, AliasName, FolderName, VersionName, parse_model_name
 from seq2seq.errors import RegistryError, UsageError
 from service.settings import ServedModelConfig, Settings
+from training.yaml_files import load_yaml
 
 PREFIX = "INTERLINEAR_SERVE_"
 MODEL_REMEDY = "say --model NAME=MODEL, where MODEL is a bundle's folder or models:/NAME@champion"
@@ -41,7 +42,7 @@ def load_settings(path: Path | None, options: dict[str, Any]) -> Settings:
 def read_config(path: Path) -> dict[str, Any]:
     """The settings in a YAML file. Raises UsageError."""
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+        content = load_yaml(path.read_text(encoding="utf-8")) or {}
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         problem = " ".join(f"cannot be read: {error}".split())
         raise UsageError(f"--config {path}", problem, "see docs/rest-api.md") from None
@@ -100,8 +101,8 @@ def served_name(model: ServedModelConfig) -> str:
             return model.uri
 
 
-def champion_model(tracking: str | None) -> ServedModelConfig:
-    """The only registered model with a champion. Raises UsageError if there is none or more than one."""
+def champion_models(tracking: str | None) -> tuple[ServedModelConfig, ...]:
+    """The registered models with a champion. Raises UsageError if there is none."""
     from registry.store import MlflowStore
 
     try:
@@ -110,7 +111,6 @@ def champion_model(tracking: str | None) -> ServedModelConfig:
         raise UsageError(
             "--model", f"no model is given, and there is no registry to choose from ({error.problem})", MODEL_REMEDY
         ) from None
-    if len(names) != 1:
-        choice = f"the registry has champions of {', '.join(names)}" if names else "the registry has no champion"
-        raise UsageError("--model", f"no model is given, and {choice}", MODEL_REMEDY)
-    return ServedModelConfig(uri=f"models:/{names[0]}@{CHAMPION}")
+    if not names:
+        raise UsageError("--model", "no model is given, and the registry has no champion", MODEL_REMEDY)
+    return tuple(ServedModelConfig(uri=f"models:/{name}@{CHAMPION}") for name in names)

@@ -7,7 +7,7 @@ from pathlib import Path
 from interlinear.console import say
 from interlinear.decoding.images import ImageLoader, dataset_images
 from interlinear.decoding.model_loading import choose_precision, combine, load_members
-from interlinear.decoding.translation import InputLine
+from interlinear.decoding.translation import InputLine, readable
 from interlinear.synthetic_data.synthetic_options import DistillationOptions
 from interlinear.synthetic_data.translator import write_outputs
 from seq2seq.bundle import Bundle, ModelCard
@@ -15,10 +15,10 @@ from seq2seq.bundle.bundle import SHORTLIST
 from seq2seq.errors import UsageError
 from seq2seq.model.ensemble import Predictor
 from seq2seq.model.model import Model
-from training.data.cleaning import SURROGATE
 from training.data.dataset import Dataset, line_count_error, open_dataset, read_rows
 from training.data.dataset.distilled import DistilledFolder, check_distillable, distilled_description
-from training.data.formats import count_lines, read_file
+from training.data.formats import count_lines
+from training.data.text_lines import read_file
 from training.runs.run_lock import run_lock
 
 TRAIN, TARGET = "train", "target"
@@ -119,7 +119,7 @@ def read_lines(bundle: Bundle[Predictor], dataset: Dataset, done: int, lines: in
     for row in read_rows(dataset, TRAIN, [first, *others]):
         if row.number <= done:
             continue
-        text, *further = (None if SURROGATE.search(text) else text for text in row.texts)
+        text, *further = (readable(text) for text in row.texts)
         images = {name: picture for name, of in pictures.items() if (picture := of[row.number - 1])}
         yield InputLine(row.number, f"line {row.number}", text, dict(zip(others, further, strict=True)), images)
 

@@ -16,7 +16,7 @@ from interlinear.synthetic_data.synthetic_options import RoundTripOptions
 from interlinear.synthetic_data.translator import Rows, Translator
 from seq2seq.config import Precision
 from seq2seq.errors import DataError, UsageError
-from seq2seq.metrics.metric import Preprocessing, ReferenceSet, SystemOutputs
+from seq2seq.metrics.metric import Preprocessing, ReferenceSet, SystemOutputs, Tokenization, default_tokenization
 from seq2seq.metrics.translation import HumanTer
 from training.data.cleaning import SURROGATE
 from training.data.dataset import Dataset, open_dataset, read_rows
@@ -30,8 +30,9 @@ from training.data.dataset.round_trip import (
     check_post_edits,
     round_trip_description,
 )
-from training.data.formats import count_lines, read_file
+from training.data.formats import count_lines
 from training.data.normalize import NormalizationStep, build_normalizer
+from training.data.text_lines import read_file
 from training.runs.run_lock import run_lock
 
 BIN = 0.05  # width; a bin of its own has the unedited, and one those with more edits than words
@@ -43,9 +44,9 @@ SEED = 1
 Edits = NDArray[np.float64]  # (N, 2): the edits of each machine translation and the words of its post-edit
 
 
-def count_edits(mts: Sequence[str], post_edits: Sequence[str], tokenised: bool, label: str) -> Edits:
+def count_edits(mts: Sequence[str], post_edits: Sequence[str], tokenize: Tokenization, label: str) -> Edits:
     """The edits of TER between machine translations and their post-edits, case-sensitive. `label`: of the progress."""
-    metric = HumanTer("hter", Preprocessing("none" if tokenised else "13a", lowercase=False))
+    metric = HumanTer("hter", Preprocessing(tokenize, lowercase=False))
     counted = [
         metric.statistics(
             SystemOutputs.from_lines(mts[start : start + CHUNK]),
@@ -183,9 +184,10 @@ class RoundTripJob:
     def select(self, triples: Sequence[Triple]) -> list[Triple]:
         """The triples that are edited as much as the real ones. Raises DataError if there are none."""
         pairs = [row.texts for row in read_rows(self.real, TRAIN, [MT, TARGET])]
-        tokenised, label = self.fields[TARGET].tokenised, "counting edits"
-        edits = count_edits([mt for _, mt, _ in triples], [pe for *_, pe in triples], tokenised, label)
-        real = count_edits([mt for mt, _ in pairs], [pe for _, pe in pairs], tokenised, f"{label} of {self.real.name}")
+        target, label = self.fields[TARGET], "counting edits"
+        tokenize = default_tokenization(target.language, target.tokenised)
+        edits = count_edits([mt for _, mt, _ in triples], [pe for *_, pe in triples], tokenize, label)
+        real = count_edits([mt for mt, _ in pairs], [pe for _, pe in pairs], tokenize, f"{label} of {self.real.name}")
         chosen = select_triples(edits, real, self.triples)
         figures = f"HTER of all {hter(edits):.1f}, of the real ones {hter(real):.1f}"
         if not len(chosen):

@@ -7,17 +7,16 @@ from pathlib import Path
 from typing import BinaryIO
 
 from interlinear.console import progress, say
-from interlinear.decoding.translation import InputLine, build_request
+from interlinear.decoding.translation import InputLine, build_request, readable
 from seq2seq.bundle import Bundle
 from seq2seq.errors import RequestError, UsageError
 from seq2seq.generate import SequenceGenerator
 from seq2seq.generation_request import Request
 from seq2seq.model.ensemble import Predictor
 from seq2seq.search import SearchOptions
-from training.data.cleaning import SURROGATE
 from training.data.dataset import Dataset, read_rows
 from training.data.dataset.generated_folder import complete_lines, open_lines
-from training.data.formats import read_file
+from training.data.text_lines import read_file
 
 NUL = "\0"  # which a model of bytes may output, and which is refused where text is read
 
@@ -121,4 +120,4 @@ class Rows:
         """The lines after the first `done`, to be translated."""
         for number, text in self.numbered():
             if number > done:
-                yield InputLine(number, f"line {number}", None if SURROGATE.search(text) else text)
+                yield InputLine(number, f"line {number}", readable(text))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from interlinear.console import FAILED, say, status
 from interlinear.progress import LiveLine
 from seq2seq.errors import TrainingError
+from seq2seq.installation import shell_command
 from training.events import EpochReport, Outcome, StartReport, StepReport, TrainingJob
 from training.ray.capacity import trials_at_once
 from training.ray.cluster import WorkerGroupConfig, check_address
@@ -76,11 +77,11 @@ def report_tuning(record: TuningRecord, best: Path, overridden: list[str]) -> in
     """Print the table of trials and how to train with the best values; on stdout, the best recipe's path. Returns the
     exit code: a tuning with failed trials has failed."""
     print(trial_table(record), file=sys.stderr)
-    chosen = set_options(best_settings(record))
-    say(f"best values, of {record.best}:{chosen or ' the recipe as it is'}")
+    chosen = shlex.join(set_options(best_settings(record)))
+    say(f"best values, of {record.best}: {chosen or 'the recipe as it is'}")
     also = set_options(overridden)
     why = f" (the defaults of {record.data} would override what --set repeats)" if also else ""
-    say(f"train with them by: interlinear train {best} --data {record.data}{also}{why}")
+    say(f"train with them by: {shell_command('train', best, '--data', record.data, *also)}{why}")
     failed = [trial.name for trial in record.trials if trial.state == "failed"]
     if failed:
         say(f"{', '.join(failed)} failed, as is said above; --resume tries again.")
@@ -88,9 +89,9 @@ def report_tuning(record: TuningRecord, best: Path, overridden: list[str]) -> in
     return FAILED if failed else 0
 
 
-def set_options(settings: list[str]) -> str:
-    """Settings as options for a shell, each after a space."""
-    return "".join(f" --set {shlex.quote(setting)}" for setting in settings)
+def set_options(settings: list[str]) -> list[str]:
+    """Settings as options."""
+    return [word for setting in settings for word in ("--set", setting)]
 
 
 def report_interruption(record: TuningRecord, signal: int) -> int:
@@ -99,7 +100,7 @@ def report_interruption(record: TuningRecord, signal: int) -> int:
     done = sum(trial.state in ("finished", "stopped") for trial in record.trials)
     say(
         f"interrupted; {done} of {len(record.trials)} trials are done, and the others are saved. "
-        f"Go on with: interlinear {shlex.join(arguments)} --resume"
+        f"Go on with: {shell_command(*arguments, '--resume')}"
     )
     return 128 + signal
 

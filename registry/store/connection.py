@@ -3,6 +3,8 @@
 import logging
 import os
 import re
+import shlex
+import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
@@ -13,9 +15,11 @@ from mlflow.exceptions import MlflowException
 from mlflow.store.entities import PagedList
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
-from registry.address import check_reachable, mask_password, sqlite_file, tracking_uri
+from registry.address import LOCKED, check_reachable, mask_password, sqlite_file, tracking_uri
 from registry.credentials import mask_credentials
+from registry.relocation import address_here
 from seq2seq.errors import RegistryError, RegistryUnavailableError
+from seq2seq.installation import shell_command
 
 _T = TypeVar("_T")
 
@@ -58,6 +62,7 @@ class MlflowConnection:
         # MLflow's default is to retry for four minutes; the user's own settings take precedence.
         os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "30")
         os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
+        os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")  # which is for results
         with self.errors():
             self.client = mlflow.MlflowClient(self.uri, self.uri)
 
@@ -83,7 +88,15 @@ class MlflowConnection:
         except Exception as error:
             if not (isinstance(error, _ERRORS) or is_of_object_store(error)):
                 raise
-            problem = mask_credentials(" ".join(str(error).split()) or type(error).__name__, self.uri)[:300]
+            whole = mask_credentials(" ".join(str(error).split()) or type(error).__name__, self.uri)
+            problem = textwrap.shorten(whole, 300, placeholder=" ...")
+            if "mlflow db upgrade" in whole:
+                upgrade = shlex.join(["mlflow", "db", "upgrade", self.display_uri])
+                remedy = f"if that is newer, install it; if older, copy the database, and then run: {upgrade}"
+                raise RegistryError(self.display_uri, "it is of another version of MLflow", remedy) from error
+            if "database is locked" in whole:
+                remedy = "wait until that has ended, and try again"
+                raise RegistryUnavailableError(self.display_uri, LOCKED, remedy) from error
             if isinstance(error, MlflowException) and error.error_code in _UNKNOWN_USER:
                 raise RegistryError(self.display_uri, f"it does not let us in ({problem})", _CREDENTIALS) from error
             kind = RegistryUnavailableError if is_temporary(error) else RegistryError
@@ -102,6 +115,12 @@ class MlflowConnection:
             if existing.lifecycle_stage != "active":
                 raise RegistryError(
                     self.display_uri, f"experiment {name!r} was deleted", "restore it in MLflow or name another"
+                )
+            if self.artifacts and address_here(existing.artifact_location, self.artifacts):
+                raise RegistryError(
+                    self.display_uri,
+                    f"it was copied or moved, and its experiment {name!r} writes to {existing.artifact_location}",
+                    f"let it write here: {shell_command('models', '--moved', '--tracking', self.display_uri)}",
                 )
             return str(existing.experiment_id)
 

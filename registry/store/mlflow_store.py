@@ -70,7 +70,7 @@ class MlflowStore(ModelReader):
                         model_id=logged_model.model_id,
                     ),
                     python_model=str(Path(__file__).with_name("pyfunc.py")),
-                    artifacts={"bundle": str(named)},
+                    artifacts={"bundle": named.as_uri()},  # MLflow would decode a path too
                     signature=model_signature(card),
                     input_example=input_example(card),
                     pip_requirements=pip_requirements(),

@@ -15,9 +15,11 @@ from mlflow.exceptions import MlflowException
 
 from registry.address import check_reachable
 from registry.names import AliasName, FolderName, ModelName, RunName, VersionName
+from registry.relocation import address_here
 from registry.store.connection import MlflowConnection, paginate
-from registry.store.records import ModelRecord, StoredModel
+from registry.store.records import ModelRecord, RegisteredVersion, StoredModel
 from seq2seq.errors import RegistryError, UnknownModelError
+from seq2seq.installation import shell_command
 
 LOGGED_MODEL_NAME = "model"  # a run's bundle is `runs:/ID/model`
 
@@ -51,13 +53,14 @@ class ModelReader(MlflowConnection):
             versions = [v for v in self._list_versions(name) if v.tags.get("weights_sha256") == weights_sha256]
             return min((str(v.version) for v in versions if str(v.version) != besides), key=int, default=None)
 
-    def alias_version(self, name: AliasName) -> str:
+    def alias_version(self, name: AliasName) -> RegisteredVersion:
         """The version that an alias points to, by one request. Raises the errors of `find`."""
         if self.uri.startswith("sqlite"):
             with self.errors():
                 # SQLite would create a missing file, and find it empty
                 check_reachable(self.uri, create=False)
-        return str(self._get_by_alias(name).version)
+        version = self._get_by_alias(name)
+        return RegisteredVersion(str(version.version), version.source or "", version.tags.get("weights_sha256"))
 
     def find(self, name: ModelName) -> StoredModel:
         """The location of the model that a name refers to, without downloading it.
@@ -127,7 +130,7 @@ class ModelReader(MlflowConnection):
             return version
         aliases = sorted(self._get_model(name.name).aliases)
         known = _choices("its aliases are", aliases)
-        remedy = known if aliases else f"let it point to a version: interlinear promote {name.name} VERSION"
+        remedy = known if aliases else f"let it point to a version: {shell_command('promote', name.name, 'VERSION')}"
         raise UnknownModelError(str(name), f"{name.name!r} has no alias {name.alias!r}", remedy)
 
     def _get_version(self, name: VersionName) -> ModelVersion:
@@ -178,6 +181,8 @@ class ModelReader(MlflowConnection):
 
     def _stored_model(self, name: str | None, version: str | None, location: str) -> StoredModel:
         """Raises RegistryError for missing files, and for an address that is not in an artifact store."""
+        if self.artifacts:  # of a store that was copied or moved, the files beside it are read
+            location = address_here(location, self.artifacts) or location
         parts = urlsplit(location)
         if parts.scheme in ("", "file"):
             folder = Path(url2pathname(parts.path))
@@ -185,7 +190,7 @@ class ModelReader(MlflowConnection):
                 raise RegistryError(
                     f"models:/{name}/{version}" if name else location,
                     f"its files are not at {folder}",
-                    "they were moved or deleted, or lie on another machine",
+                    "they were moved or deleted, or lie on another machine; a store moves with its folder mlartifacts",
                 )
             return StoredModel(name, version, location, folder)
         proxied = parts.scheme == "mlflow-artifacts" and parts.netloc in ("", urlsplit(self.uri).netloc)

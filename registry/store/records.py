@@ -21,6 +21,16 @@ class StoredModel:
 
 
 @dataclass(frozen=True)
+class RegisteredVersion:
+    """A version as the registry names it. A number alone does not identify a model: a name that was deleted and
+    registered again begins at 1."""
+
+    version: str
+    source: str  # the logged model, or an address
+    weights_sha256: str | None  # None where it was registered without our tags
+
+
+@dataclass(frozen=True)
 class LoggedBundle:
     """A bundle that was logged as a run's model."""
 

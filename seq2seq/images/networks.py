@@ -189,7 +189,7 @@ def read_weights(path: Path) -> Mapping[str, Tensor]:
     """Read a file's tensors by name without executing code from it. Raises DataError."""
     if not path.is_file():
         raise DataError(str(path), "there is no such file", "give the file of the network's weights")
-    load: Callable[[Path], object] = load_file if path.suffix == ".safetensors" else load_state
+    load: Callable[[Path], object] = load_file if path.suffix.lower() == ".safetensors" else load_state
     try:
         weights = load(path)
     except (SafetensorError, OSError) as error:

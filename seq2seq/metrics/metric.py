@@ -27,6 +27,22 @@ Task = Literal["translation", "summarization", "multimodal", "post-edit"]
 Tokenization = Literal["13a", "none", "intl", "char", "zh"]
 
 
+# sacrebleu's tokenizers for languages without spaces between words, in which Moses' tokenizer finds no words.
+UNSPACED: dict[str, Tokenization] = {
+    "zh": "zh", "yue": "zh", "ja": "char", "th": "char", "km": "char", "lo": "char", "my": "char",
+}  # fmt: skip
+
+
+def is_unspaced(language: str | None) -> Tokenization | None:
+    """The tokenizer of a language without spaces, by its code, such as `zh-Hant`; None for another language."""
+    return UNSPACED.get((language or "").replace("_", "-").partition("-")[0].lower())
+
+
+def default_tokenization(language: str | None, tokenised: bool) -> Tokenization:
+    """The tokenizer of text in a language: `none` where spaces separate its words, else by the language."""
+    return "none" if tokenised else is_unspaced(language) or "13a"
+
+
 @dataclass(frozen=True)
 class Preprocessing:
     """Text preprocessing before comparison.

@@ -8,7 +8,15 @@ from importlib.metadata import version
 import numpy as np
 from sacrebleu.metrics import BLEU, CHRF, TER
 
-from seq2seq.metrics.metric import Metric, Preprocessing, ReferenceSet, Statistics, SystemOutputs, Values
+from seq2seq.metrics.metric import (
+    Metric,
+    Preprocessing,
+    ReferenceSet,
+    Statistics,
+    SystemOutputs,
+    Values,
+    is_unspaced,
+)
 
 
 def bleu(preprocessing: Preprocessing) -> BLEU:
@@ -24,8 +32,10 @@ def chrf(preprocessing: Preprocessing) -> CHRF:
 
 
 def ter(preprocessing: Preprocessing) -> TER:
-    """TER (Snover et al. 2006) as in tercom: case-insensitive unless `lowercase` is False."""
-    return TER(case_sensitive=preprocessing.lowercase is False)
+    """TER (Snover et al. 2006) as in tercom: case-insensitive unless `lowercase` is False. Where no spaces separate
+    words, it separates the characters, as tercom does with `-N -s`."""
+    unspaced = preprocessing.tokenize in ("zh", "char")
+    return TER(normalized=unspaced, asian_support=unspaced, case_sensitive=preprocessing.lowercase is False)
 
 
 class Sacrebleu(Metric):
@@ -76,9 +86,6 @@ class WordTokenizer:
         return words
 
 
-UNSPACED = ("zh", "ja", "th", "km", "lo", "my")  # Moses' tokenizer finds no words in these
-
-
 class TokenizedBleu(Sacrebleu):
     """BLEU as Moses' `multi-bleu.perl` computes it for outputs and references that `normalize-punctuation.perl`,
     `tokenizer.perl` and `lowercase.perl` prepared, in this order.
@@ -93,7 +100,7 @@ class TokenizedBleu(Sacrebleu):
         self.tokenised = preprocessing.tokenize == "none"
 
     def missing_requirement(self, reference_set: ReferenceSet) -> str:
-        if self.tokenised or self.language not in UNSPACED:
+        if self.tokenised or not is_unspaced(self.language):
             return ""
         return f"Moses' tokenizer finds no words in '{self.language}'"
 

@@ -1,14 +1,23 @@
 """The command line: start-up time, messages, and exit codes."""
 
+import json
 import os
+import re
+import runpy
+import shlex
 import signal
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
+from typer.main import get_command
 
-from interlinear import console
+from interlinear import cli, console
+from interlinear.help import EXAMPLES, GROUPS
 from seq2seq.errors import BundleError, DataError, RecipeError
 
 COMMAND = [sys.executable, "-m", "interlinear"]
@@ -30,6 +39,9 @@ HEAVY = {
 }
 
 
+pytestmark = pytest.mark.filterwarnings("ignore:'interlinear.cli' found in sys.modules")
+
+
 def test_help_is_fast():
     """The limit is 0.3 seconds: slow modules must not be imported for help."""
     script = "import sys; from interlinear import cli; cli.run(['--help']); print(*sys.modules, file=sys.stderr)"
@@ -38,6 +50,88 @@ def test_help_is_fast():
     for verb in ("demo", "prepare", "train", "distill", "round-trip", "evaluate", "compare", "info", "figure",
                  "models", "promote", "translate", "align", "shortlist", "serve", "keys"):  # fmt: skip
         assert verb in done.stdout
+
+
+def leaves(command, words: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
+    """Every command by its words."""
+    if not hasattr(command, "commands"):
+        yield " ".join(words), command
+    for name, sub in getattr(command, "commands", {}).items():
+        yield from leaves(sub, (*words, name))
+
+
+def test_every_option_is_in_the_help_by_its_name_and_type_in_80_columns(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    names, app = set(), get_command(cli.app)
+    parent = app.context_class(app, info_name="interlinear")
+    for words, command in leaves(app):
+        context = command.context_class(command, info_name=words, parent=parent)
+        shown = command.get_help(context)
+        for option in command.params:
+            if option.param_type_name == "option":
+                assert all(re.search(rf"(^|[\s,/]){name}\b", shown) for name in option.opts), option.opts
+                names.add(option.opts[-1].lstrip("-"))
+        assert not re.search(r"<(str|int|float|bool|file|path|list|.*\|)|x[<>]=|…", shown)
+        lines = shown.split("Examples:")[0].splitlines()
+        assert max(len(line) for line in lines if not line.startswith("  -")) <= 80  # a name and its choices stay whole
+        if words == "train":
+            titles = [line[:-1] for line in shown.splitlines() if re.fullmatch(r"\w+:", line)]
+            assert titles == ["Arguments", "Options", "Data", "Training", "Cluster", "MLflow", "Examples"]
+    listed = " ".join(GROUPS.values()).split()
+    assert len(listed) == len(set(listed)) and set(listed) <= names
+
+
+def test_a_group_without_a_command_prints_its_help(run):
+    assert run.err(2, "data").startswith("Usage: interlinear data [OPTIONS] COMMAND")
+
+
+def test_the_examples_of_the_help_are_calls_of_their_commands():
+    commands = dict(leaves(get_command(cli.app)))
+    assert EXAMPLES.keys() <= commands.keys()
+    for words, examples in EXAMPLES.items():
+        options = {name for option in commands[words].params for name in option.opts}
+        for example in examples.split("\n"):
+            assert example == words or example.startswith(f"{words} ")
+            assert {word for word in shlex.split(example) if word.startswith("--")} <= options
+
+
+def test_a_shell_gets_completions(main, monkeypatch, capsys):
+    for words, expected in (("interlinear tr", "train"), ("interlinear train rnnsearch_l", "rnnsearch_low_resource")):
+        monkeypatch.setenv("_INTERLINEAR_COMPLETE", "complete_zsh")
+        monkeypatch.setenv("_TYPER_COMPLETE_ARGS", words)
+        assert main() == 0
+        assert expected in capsys.readouterr().out
+
+
+@pytest.fixture
+def main(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., object]]:
+    """Calls the entry point in this process; returns the exit code."""
+    monkeypatch.setenv("PYTHONSAFEPATH", "1")
+    handler = signal.getsignal(signal.SIGTERM)
+
+    def call(*words: object) -> object:
+        monkeypatch.setattr(sys, "argv", ["interlinear", *map(str, words)])
+        with pytest.raises(SystemExit) as ended:
+            runpy.run_module("interlinear.cli", run_name="__main__")
+        return ended.value.code
+
+    yield call
+    signal.signal(signal.SIGTERM, handler)
+
+
+def test_output_is_utf8_whatever_the_locale_is(main, toy, tmp_path, monkeypatch):
+    line = "Łódź „hund“ läuft 狗"
+    (tmp_path / "in.de").write_text(f"{line}\n", encoding="utf-8")
+    out = TextIOWrapper(BytesIO(), "latin-1")
+    monkeypatch.setattr(sys, "stdout", out)
+    assert main("translate", toy, tmp_path / "in.de", "--json") == 0
+    assert json.loads(cast(BytesIO, out.buffer).getvalue().decode())["source"] == line
+
+
+def test_a_closed_stdout_is_named(main, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdout", None)
+    assert main("--version") == 2
+    assert "stdout: is closed, and results go there. Redirect it" in capsys.readouterr().err
 
 
 def test_no_command_prints_help_and_version_prints_the_version(run):

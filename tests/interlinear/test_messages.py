@@ -58,7 +58,7 @@ def test_a_folder_as_a_field(said: Said) -> None:
 
 @pytest.mark.parametrize(
     ("encoding", "named"),
-    [("utf-16", "UTF-16"), ("utf-16-le", "UTF-16LE"), ("latin-1", "LATIN1"), ("cp1252", "WINDOWS-1252")],
+    [("utf-16-le", "UTF-16LE"), ("latin-1", "LATIN1"), ("cp1252", "WINDOWS-1252")],
 )
 def test_another_encoding_is_named_with_a_command_that_converts(said: Said, encoding: str, named: str) -> None:
     quotes = "" if encoding == "latin-1" else "„schön“ "
@@ -83,6 +83,15 @@ def test_invalid_yaml_is_reported_with_line_and_column(said: Said) -> None:
     sentence = said("data", "describe", "toy.yaml")
     assert "toy.yaml, line 3, column 8: is not YAML: expected ',' or ']'" in sentence
     assert "See docs/datasets.md" in sentence
+
+
+@pytest.mark.parametrize(
+    "words", [("data", "describe"), ("train", "rnnsearch", "--data"), ("info",), ("serve", "--config")]
+)
+def test_a_key_that_is_there_twice_is_refused(said: Said, words: tuple[str, ...]) -> None:
+    Path("twice.yaml").write_text("model:\n  hidden: 32\n\nmodel: {embedding: 16}\n")
+    assert "the key 'model' is there already, in line 1" in said(*words, "twice.yaml")
+    assert "the key 'a' is there already" in said("info", "rnnsearch", "--set", "model={a: 1, a: 2}")
 
 
 def test_an_unknown_choice_suggests_the_nearest(said: Said) -> None:

@@ -56,7 +56,7 @@ def test_one_command_from_two_files_to_a_model(pairs: list[tuple[str, str]], cap
     assert "pairs of train.de and train.en: train " in err and ", dev 30, test 30" in err
     assert f"is described in {description}" in err and "languages: {source: de, target: en}\n" in err
     evaluate = f"interlinear evaluate {Path('runs/rnnsearch-train-de-en/bundle').resolve()} --data {description}"
-    assert f"evaluate it with: {evaluate} --split test\n" in err
+    assert f"evaluate it: {evaluate} --split test\n" in err
     assert called(capsys, *evaluate.split()[1:], "--split", "test")[0] == 0
 
     description.write_text(description.read_text().replace("licence: not stated", "licence: ours"))
@@ -78,7 +78,7 @@ def test_one_command_from_a_tmx_to_a_registered_model(pairs: list[tuple[str, str
     assert dataset.languages == {"source": "de", "target": "en"}
     dev, test = ([row.texts for row in read_rows(dataset, split, ("source", "target"))] for split in ("dev", "test"))
     assert (len(dev), len(test)) == (20, 60) and not set(dev + test) - set(pairs)
-    assert "evaluate it with: interlinear evaluate models:/manuals/1 --data " in err
+    assert "evaluate it: interlinear evaluate models:/manuals/1 --data " in err
     code, prepared, err = called(capsys, "prepare", "rnnsearch", *words, *QUICK)
     assert code == 0 and Path(prepared.strip()).parent == Path("prepared") and "is used" in err
 

@@ -3,13 +3,15 @@
 import os
 import shutil
 import socket
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import mlflow
@@ -21,14 +23,23 @@ from mlflow.exceptions import MlflowException
 
 import seq2seq
 from interlinear.cli import run as interlinear
+from registry.address import sqlite_file
 from registry.cache import LOCK
 from registry.names import parse_model_name
+from registry.relocation import relocate
 from registry.resolve import fetch_bundle
 from registry.store import MlflowStore
 from seq2seq.errors import RegistryError, RegistryUnavailableError, UsageError
 from seq2seq.generate import SequenceGenerator
 from seq2seq.generation_request import Request
+from tests.registry.conftest import log_version
 from tests.registry.servers import free_port, listening
+
+
+def test_mlflow_prints_no_addresses_among_the_results(store: MlflowStore):
+    from mlflow.environment_variables import MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT
+
+    assert store.uri and MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT.get()
 
 
 def test_the_first_version_becomes_champion_and_later_ones_by_promote(
@@ -267,6 +278,69 @@ def test_files_that_are_not_a_store(tmp_path: Path):
     with pytest.raises(RegistryError, match="there is no folder"):
         MlflowStore(f"sqlite:///{tmp_path}/missing/mlflow.db", create=True)
     assert not (tmp_path / "none.db").exists()
+
+
+def test_a_locked_store_and_one_of_another_mlflow_have_the_right_remedy(
+    store: MlflowStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    shutil.copy(sqlite_file(store.uri), tmp_path / "my.db")
+    uri = f"sqlite:///{tmp_path}/my.db"
+    monkeypatch.setattr("registry.address.SQLITE_TIMEOUT", 0.01)
+    with closing(sqlite3.connect(tmp_path / "my.db", isolation_level=None)) as other:
+        other.execute("begin exclusive")
+        with pytest.raises(
+            RegistryUnavailableError, match=r"another process has locked it .* Wait until that has ended"
+        ):
+            MlflowStore(uri)
+        other.execute("rollback")
+        other.execute("update alembic_version set version_num = 'c48cb773bb87'")
+        with pytest.raises(
+            RegistryError, match=rf"it is of another version of MLflow\..*run: mlflow db upgrade {uri}\."
+        ):
+            MlflowStore(uri).list_models()
+
+
+def test_a_folder_with_a_percent_sign_has_a_store(
+    make_bundle: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    folder = tmp_path / "feature%2Fx #1?"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    store = MlflowStore(create=True)
+    artifacts = store.client.get_experiment(store.experiment("some")).artifact_location
+    assert artifacts == (folder / "mlartifacts/some").as_uri()
+    log_version(store, make_bundle(f"{folder.name}/bundle"))
+    assert fetch_bundle("models:/de-en@champion").folder.is_relative_to(folder)
+    assert sorted(path.name for path in folder.iterdir()) == ["bundle", "mlartifacts", "mlflow.db"]
+    monkeypatch.chdir(tmp_path)
+    given = MlflowStore(f"sqlite:///{quote(str(folder))}/mlflow.db")
+    assert [model.name for model in given.list_models()] == ["de-en"]
+
+
+def test_a_copied_store_reads_its_own_files_and_is_written_after_its_addresses_are_changed(
+    make_bundle: Callable[..., Path],
+    store: MlflowStore,
+    log: Callable[[Path], str],
+    tmp_path_factory: pytest.TempPathFactory,
+):
+    log(make_bundle())
+    name, original = parse_model_name("models:/de-en/1"), sqlite_file(store.uri).parent
+    folder = tmp_path_factory.mktemp("moved") / "copy"
+    shutil.copytree(original, folder)
+    copy = MlflowStore(f"sqlite:///{folder}/mlflow.db")
+    before = store.find(name)
+    assert before.folder is not None and before.folder.is_relative_to(original)
+    for _ in range(2):
+        found = copy.find(name)
+        assert found.folder is not None and found.folder.is_relative_to(folder)
+        (experiment,) = [each for each in copy.client.search_experiments() if each.name != "Default"]
+        if experiment.artifact_location.startswith(original.as_uri()):
+            with pytest.raises(RegistryError, match=r"it was copied or moved.* interlinear models --moved --tracking"):
+                copy.experiment(experiment.name)
+        changed = relocate(folder / "mlflow.db")
+    assert changed == 0 and copy.experiment(experiment.name)
+    assert experiment.artifact_location.startswith(folder.as_uri())
+    assert store.find(name) == before
 
 
 @pytest.mark.parametrize(

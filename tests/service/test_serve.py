@@ -18,7 +18,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from interlinear.cli import run as interlinear
-from interlinear.serving.serve_settings import champion_model, load_settings, with_reverse_models
+from interlinear.serving.serve_settings import champion_models, load_settings, with_reverse_models
+from registry.store import LoggedBundle
 from seq2seq.errors import UsageError
 from service.app import create_app
 from service.settings import ServedModelConfig, Settings
@@ -110,8 +111,15 @@ def test_sigterm_during_long_preparation_ends_within_the_grace_period_and_answer
     assert all(json.loads(answer.partition(b"\r\n\r\n")[2])["detail"] for answer in answers)
 
 
-def test_a_registered_champion_is_served_without_a_name(registered):
-    with TestClient(create_app(registered.settings(models=(champion_model(registered.tracking),)))) as client:
+def test_all_registered_champions_are_served_without_a_name(registered):
+    client, version = registered.store.client, registered.store.client.get_model_version("mt", "3")
+    registered.store.register(LoggedBundle(version.source.removeprefix("models:/"), version.run_id, ""), "back")
+    try:
+        models = champion_models(registered.tracking)
+        assert [model.uri for model in models] == ["models:/back@champion", "models:/mt@champion"]
+    finally:
+        client.delete_registered_model("back")
+    with TestClient(create_app(registered.settings(models=models[1:]))) as client:
         (model,) = client.get("/models").json()
         assert (model["name"], model["version"], model["aliases"]) == ("mt", "1", ["champion"])
         request = {"q": "Ein Hund läuft.", "source": "de", "target": "en", "model": "mt@champion"}

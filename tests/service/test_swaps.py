@@ -8,6 +8,7 @@ import httpx
 import pytest
 from starlette.testclient import TestClient
 
+from registry.store import LoggedBundle
 from service.app import create_app
 from service.settings import ServedModelConfig
 from tests.service.conftest import ALIAS, sentences, until
@@ -79,6 +80,27 @@ def test_a_request_may_name_the_served_version(registered):
         unknown = client.post("/translate", json=DOG | {"model": "mt@2"})
         assert unknown.status_code == 400
         assert unknown.json()["errors"][0]["field"] == "model"
+
+
+def test_a_model_that_is_registered_anew_with_the_same_number_is_served(registered):
+    client, versions = registered.store.client, registered.store.client.search_model_versions("name = 'mt'")
+    first, short = (
+        next(
+            LoggedBundle(v.source.removeprefix("models:/"), v.run_id, "") for v in versions if str(v.version) == number
+        )
+        for number in "12"
+    )
+    registered.store.register(first, "again")
+    settings = registered.settings(models=(ServedModelConfig(name="mt", uri="models:/again@champion"),))
+    try:
+        with TestClient(create_app(settings)) as caller:
+            assert caller.post("/translate", json=DOG).json()["translatedText"].endswith(".")
+            client.delete_registered_model("again")
+            registered.store.register(short, "again")
+            until(lambda: not caller.post("/translate", json=DOG).json()["translatedText"].endswith("."))
+            assert (model(caller)["version"], model(caller)["status"]) == ("1", "current")
+    finally:
+        client.delete_registered_model("again")
 
 
 def test_a_bad_version_is_not_loaded_and_the_reason_reported(registered, monkeypatch):

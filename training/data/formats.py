@@ -1,28 +1,20 @@
-"""Text file formats: plain lines, a key of JSON objects (JSON Lines), or a column (Parquet).
+"""Text file formats: plain lines, a key of JSON objects (JSON Lines), or a column (Parquet). Files are streamed."""
 
-Lines may be compressed with gzip or Zstandard, which is detected from the content. Files are streamed.
-"""
-
-import codecs
-import gzip
-import io
 import json
-import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, BinaryIO, cast
+from typing import Any
 
 from seq2seq.errors import DataError
 from seq2seq.installation import how_to_install
 from training.data.cleaning import Encoding
 from training.data.normalize import NormalizationStep, build_normalizer
-from training.data.uris import FileLocation, directory_error, file_stat, open_file, os_error_message
+from training.data.text_lines import convert_read_errors, open_text
+from training.data.uris import FileLocation, file_stat, open_file
 
-GZIP, ZSTANDARD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 LINES_PER_OFFSET = 1 << 16  # lines between two stored offsets in a file
-PROBE_BYTES = 4096  # bytes from which an encoding is guessed
 PARQUET_BATCH_ROWS = 4096  # rows of a Parquet file that are read at a time
 
 
@@ -69,11 +61,6 @@ def describe_parts(parts: Sequence[Part]) -> str:
     return " + ".join(names) if len(names) < 4 else f"{names[0]} ... {names[-1]} ({len(names):,} files)"
 
 
-def read_file(path: FileLocation) -> Iterator[str]:
-    """The lines of a text file, without line ends. Raises DataError."""
-    return read_part(Part(path))
-
-
 def read_part(
     part: Part,
     encoding: Encoding | None = None,
@@ -104,11 +91,11 @@ def count_lines(part: Part) -> LineIndex:
             return LineIndex(file.metadata.num_rows, size)
     lines = position = 0
     offsets: list[int] = []
-    with open_decompressed(part.location) as (file, plain), convert_read_errors(part.location, lambda: lines):
-        for line in file:
-            if plain and lines % LINES_PER_OFFSET == 0:
+    with open_text(part.location, lambda: lines) as reader:
+        for line in reader.lines():
+            if reader.seekable and lines % LINES_PER_OFFSET == 0:
                 offsets.append(position)
-            position += len(line)
+            position += len(line) + 1
             lines += 1
     return LineIndex(lines, size, tuple(offsets))
 
@@ -119,89 +106,19 @@ def count_lines(part: Part) -> LineIndex:
 def _read_lines(part: Part, encoding: Encoding | None, start: int, line_index: LineIndex | None) -> Iterator[str]:
     errors = "surrogateescape" if encoding == "drop" else "strict"
     number = start
-    with open_decompressed(part.location) as (file, plain), convert_read_errors(part.location, lambda: number):
+    with open_text(part.location, lambda: number) as reader:
         first_line = 0
-        if plain and line_index and line_index.offsets and start:
+        if line_index and line_index.offsets and start:
             first_line = min(start // LINES_PER_OFFSET, len(line_index.offsets) - 1)
-            file.seek(line_index.offsets[first_line])
+            reader.file.seek(line_index.offsets[first_line])
             first_line *= LINES_PER_OFFSET
-        for number, line in enumerate(islice(file, start - first_line, None), start + 1):
+        for number, line in enumerate(islice(reader.lines(), start - first_line, None), start + 1):
             try:
-                text = line.decode("utf-8-sig" if number == 1 else "utf-8", errors)
-            except UnicodeDecodeError as error:
-                raise encoding_error(
-                    part.location, number, f"byte 0x{line[error.start]:02x} at position {error.start}", encoding
-                ) from None
-            if "\0" in text and encoding != "drop":
-                raise encoding_error(part.location, number, "a NUL byte", encoding)
-            if part.key is not None:
-                yield _value_at(text, part.key, f"{part.location}, line {number}")
-            else:
-                yield text.removesuffix("\n").removesuffix("\r")
-
-
-def encoding_error(location: FileLocation, line: int, what: str, encoding: Encoding | None) -> DataError:
-    """The error for a line that is not UTF-8. It names the probable encoding and a command for conversion."""
-    with open_decompressed(location) as (file, plain):
-        first_bytes = file.read(PROBE_BYTES)
-    probable = guess_encoding(first_bytes)
-    drop_hint = ", or leave such lines out with `cleaning: {encoding: drop}`" if encoding else ""
-    encoding_hint, convert = "", "convert the file to UTF-8"
-    if probable:
-        encoding_hint = f"; the file looks like {probable}"
-        source = f"< {location}" if plain else f"zcat {location} |"
-        command = f"iconv -f {probable} -t UTF-8"
-        convert = f"convert it: `{source} {command} > NEW`" if not plain else f"convert it: `{command} {source} > NEW`"
-    return DataError(f"{location}, line {line}", f"is not valid UTF-8 ({what}){encoding_hint}", f"{convert}{drop_hint}")
-
-
-def guess_encoding(first_bytes: bytes) -> str | None:
-    """The probable encoding, as iconv names it, of a text that is not UTF-8; None if it is not text."""
-    if first_bytes.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return "UTF-16"
-    for parity, name in ((1, "UTF-16LE"), (0, "UTF-16BE")):  # European text: every second byte is 0
-        half = first_bytes[parity::2]
-        if len(half) > 3 and half.count(0) > 0.6 * len(half) and not first_bytes[1 - parity :: 2].count(0):
-            return name
-    if b"\0" in first_bytes:
-        return None
-    # WINDOWS-1252 has letters and quotes where Latin-1 has control characters.
-    return "WINDOWS-1252" if any(0x80 <= byte < 0xA0 for byte in first_bytes) else "LATIN1"
-
-
-@contextmanager
-def open_decompressed(location: FileLocation) -> Iterator[tuple[BinaryIO, bool]]:
-    """The decompressed content of a file, and whether it is seekable."""
-    with convert_read_errors(location), open_file(location) as file:
-        first_bytes = file.peek(4)[:4]
-        if first_bytes[:2] == GZIP:
-            yield cast(BinaryIO, gzip.GzipFile(fileobj=file)), False
-        elif first_bytes == ZSTANDARD:
-            try:
-                import pyarrow as pa
-            except ImportError:
-                raise DataError(
-                    str(location), "is read by pyarrow, which is not installed", how_to_install("train")
-                ) from None
-            yield io.BufferedReader(pa.CompressedInputStream(file, "zstd"), 1 << 17), False
-        else:
-            yield file, True
-
-
-@contextmanager
-def convert_read_errors(location: FileLocation, done: Any = None) -> Iterator[None]:
-    """Convert errors of reading to DataError. `done` returns the number of lines read, for the message."""
-    try:
-        yield
-    except DataError:
-        raise
-    except IsADirectoryError:
-        raise directory_error(location) from None
-    except (OSError, EOFError, zlib.error, ValueError) as error:  # Arrow's own errors are among these
-        after = f" after line {done():,}" if done and done() else ""
-        raise DataError(
-            str(location), f"cannot be read{after}: {os_error_message(error)}", "get the file again"
-        ) from None
+                text = reader.decode(line, number, errors)
+            except DataError as error:
+                hint = ", or leave such lines out with `cleaning: {encoding: drop}`" if encoding else ""
+                raise DataError(error.where, error.problem, f"{error.remedy}{hint}") from None
+            yield text if part.key is None else _value_at(text, part.key, f"{part.location}, line {number}")
 
 
 def _value_at(line: str, key: str, where: str) -> str:

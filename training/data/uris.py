@@ -124,7 +124,7 @@ def as_data_error(location: FileLocation) -> Iterator[None]:
         raise DataError(str(location), f"cannot be read: {os_error_message(error)}") from None
 
 
-def directory_error(location: FileLocation) -> DataError:
+def directory_error(location: FileLocation | str) -> DataError:
     """The error for a folder in place of a file."""
     return DataError(str(location), "is a folder, not a file", "name its files, for example with a pattern")
 

@@ -14,7 +14,7 @@ from seq2seq.bundle import Bundle, ModelCard
 from seq2seq.devices import is_out_of_memory
 from seq2seq.generate import SequenceGenerator
 from seq2seq.generation_request import GenerationResult
-from seq2seq.metrics.metric import Preprocessing, ReferenceSet, SystemOutputs
+from seq2seq.metrics.metric import ReferenceSet, SystemOutputs
 from seq2seq.metrics.rouge import RougeL
 from seq2seq.metrics.score import Score
 from seq2seq.metrics.translation import Sacrebleu, bleu
@@ -121,7 +121,7 @@ class Evaluator:
         dev = self.job.dev
         references = [[reference[i] for i in self.searched_rows()] for reference in dev.references]
         outputs, reference_set = SystemOutputs.from_lines(hypotheses), ReferenceSet.from_lines(references)
-        metric = Sacrebleu("bleu", bleu, Preprocessing("none" if "target" in dev.tokenised else "13a", dev.lowercase))
+        metric = Sacrebleu("bleu", bleu, dev.preprocessing)
         rouge = RougeL("rouge-l").score(outputs, reference_set) if self.settings.score == "rouge-l" else None
         return metric.score(outputs, reference_set), rouge
 

@@ -39,11 +39,13 @@ from training.loop.export import export_bundle, model_card
 from training.loop.optim import LearningRateSchedule
 from training.loop.out_of_memory import RowDoesNotFitError, error_summary
 from training.loop.process_group import ProcessGroup, SingleProcess, broadcast_from_rank_0
+from training.loop.remaining_time import RemainingTime
 from training.loop.self_guide import ENDS, LINKS, align_training_pairs
 from training.loop.training_step import Objective, ResultCopy, StepResult, Totals, TrainingStep, mean_guide
 from training.loop.windows import plan_epoch
 
 REPORT_SECONDS = 1.0
+LEAST_RATE = 0.01  # of the recipe's learning rate; a training ends when halvings have brought it below
 RELEASE_SECONDS = 20.0  # seconds; freed memory is fragmented, and batches of new shapes seldom fit the fragments
 
 
@@ -116,6 +118,7 @@ class Trainer:
         )
         self.checkpoints = CheckpointManager(job.run, keep, self.uploader)
         self.progress = initial_progress(job.recipe, job.prepared)
+        self.remaining = RemainingTime()
 
     def run(self) -> Outcome:
         try:
@@ -286,7 +289,7 @@ class Trainer:
 
     def end_epoch(self) -> None:
         """After an epoch: dev scores, schedule, best epochs, early stopping, checkpoint."""
-        progress, settings = self.progress, self.settings
+        progress, settings, began = self.progress, self.settings, time.monotonic()
         release_freed_memory()
         score = self.evaluator.evaluate()
         improved = progress.best is None or score.value > progress.best
@@ -335,6 +338,7 @@ class Trainer:
             )
         self.save()
         self.workers.all_gather(None)  # rank 0's files are complete before any other worker reads them
+        self.remaining.dev_seconds = time.monotonic() - began
 
     def save_epoch_weights(self) -> str:
         """Save this epoch's weights at rank 0; returns their file's SHA-256 at every worker."""
@@ -344,8 +348,10 @@ class Trainer:
         return str(self.workers.all_gather(saved)[0])
 
     def should_stop_early(self, progress: TrainingProgress) -> bool:
-        """Whether the dev score has not improved for as many epochs as the recipe's patience."""
-        return self.settings.patience is not None and progress.stale >= self.settings.patience
+        """Whether the dev score has not improved for as many epochs as the recipe's patience, or the learning rate has
+        been halved until it moves nothing."""
+        patience = self.settings.patience
+        return (patience is not None and progress.stale >= patience) or 0.5**progress.halvings < LEAST_RATE
 
     def finish(self) -> Outcome:
         """Choose the final weights and write the bundle: the best epoch's, or the average of the best few where it
@@ -427,6 +433,7 @@ class Trainer:
             self.uploader.report_warnings()
         progress = self.progress
         left = (self.settings.epochs - progress.epoch) * plan.updates + plan.updates - progress.position
+        self.remaining.add(seconds, totals.updates)
         self.observers.step(
             StepReport(
                 progress.updates,
@@ -437,7 +444,7 @@ class Trainer:
                 totals.learning_rate,
                 totals.gradient_norm,
                 totals.tokens / seconds,
-                left * seconds / totals.updates,
+                self.remaining.estimate(left, self.settings.epochs - progress.epoch + 1),
                 progress.split_batches,
                 mean_guide(totals),
             ),

@@ -2,12 +2,14 @@
 
 import logging
 import os
+import secrets
 import shutil
 import socket
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import ray
 from ray.job_config import JobConfig
@@ -76,6 +78,7 @@ def ray_cluster(group: WorkerGroupConfig) -> Iterator[None]:
                     logging_level=logging.ERROR,
                 )
             else:
+                have_token()
                 ray.init(
                     address="local",  # ignore other clusters that Ray may find on this machine
                     job_config=SafePathConfig(),
@@ -101,6 +104,21 @@ def ray_cluster(group: WorkerGroupConfig) -> Iterator[None]:
         ray.shutdown()
         if temporary:
             shutil.rmtree(temporary, ignore_errors=True)
+
+
+def have_token() -> None:
+    """Give this process and its cluster a token of their own where Ray could not keep one in the home folder, as in a
+    container that may write nowhere else than in /tmp."""
+    if any(os.environ.get(name) for name in ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")):
+        return
+    try:
+        folder = Path.home() / ".ray"
+        folder.mkdir(parents=True, exist_ok=True)
+        kept = (folder / "auth_token").is_file() or os.access(folder, os.W_OK)
+    except (OSError, RuntimeError):  # there is no home folder, or none that has a path
+        kept = False
+    if not kept:
+        os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex()
 
 
 def check_address(address: str) -> None:

@@ -27,6 +27,7 @@ from training.data.uris import fingerprint
 from training.recipe import load_recipe, read_recipe_file
 from training.runs.job import check_recipe_fits, check_run_name
 from training.storage.storage import Storage
+from training.yaml_files import is_yaml_file
 
 MAX_BYTES = 10 << 20  # of the files that are uploaded with a job
 RECIPES, DATA = "recipe", "data"  # folders below the job's own
@@ -82,7 +83,7 @@ def build_package(
     check_recipe_fits(load_recipe(recipe, settings, dataset.defaults), dataset)
     files: dict[str, bytes] = {}
     job_recipe, job_data = recipe, data
-    if recipe.endswith((".yaml", ".yml")):
+    if is_yaml_file(recipe):
         job_recipe = f"{RECIPES}/{Path(recipe).stem}.yaml"
         files[job_recipe] = yaml.safe_dump(read_recipe_file(recipe, ()), sort_keys=False, allow_unicode=True).encode()
     if dataset.path == Path(data):

@@ -30,6 +30,7 @@ from ray.util.state import list_nodes
 from ray.util.state.exception import RayStateApiException
 
 from seq2seq.errors import TrainingError, UsageError
+from seq2seq.installation import shell_command
 from training.ray.job_package import MAX_KEPT_BYTES, JobPackage, JobSpec, unzip
 
 # Messages of Ray's client about its sockets and archives are noise.
@@ -220,7 +221,8 @@ class Cluster:
                 raise TrainingError(
                     spec.run,
                     f"a job of that name is {job.state.lower()} on {self.address}",
-                    f"give another --run, or stop it: interlinear jobs stop {spec.run} --address {self.address}",
+                    f"give another --run, or stop it: "
+                    f"{shell_command('jobs', 'stop', spec.run, '--address', self.address)}",
                 )
         attempt = 1 + sum(job.name == spec.run for job in known)
         taken = {job.id for job in known}

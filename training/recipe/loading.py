@@ -20,7 +20,7 @@ from training.recipe.settings import (
     TextSettings,
     TrainingSettings,
 )
-from training.yaml_files import error_message, read_mapping, resource_folder
+from training.yaml_files import error_message, is_yaml_file, load_yaml, read_mapping, resource_folder
 
 
 def load_recipe(name: str, overrides: Sequence[str] = (), defaults: Mapping[str, Any] | None = None) -> Recipe:
@@ -39,9 +39,10 @@ def load_recipe(name: str, overrides: Sequence[str] = (), defaults: Mapping[str,
         if not equals or not key.strip():
             raise RecipeError(override, "this is no setting", "write --set key=value, for example model.layers=2")
         try:
-            set_key(content, key.strip(), yaml.safe_load(value), name)
-        except yaml.YAMLError:
-            raise RecipeError(key, f"the value {value!r} is no YAML") from None
+            set_key(content, key.strip(), load_yaml(value), name)
+        except yaml.YAMLError as error:
+            reason = f": {error.problem}" if isinstance(error, yaml.MarkedYAMLError) and error.problem else ""
+            raise RecipeError(key, f"the value {value!r} is no YAML{reason}") from None
     return validate_recipe(name, content)
 
 
@@ -54,12 +55,10 @@ def stated_keys(name: str, overrides: Sequence[str] = (), defaults: Mapping[str,
     stated = set(defaults or {})
     for override in overrides:
         key, _, value = override.partition("=")
-        stated |= leaves({key.strip(): yaml.safe_load(value)})
+        stated |= leaves({key.strip(): load_yaml(value)})
     shipped_recipes = resource_folder("recipes").resolve()
     current: str | None = name
-    while (
-        current and current.endswith((".yaml", ".yml")) and not Path(current).resolve().is_relative_to(shipped_recipes)
-    ):
+    while current and is_yaml_file(current) and not Path(current).resolve().is_relative_to(shipped_recipes):
         content = read_mapping(Path(current), RecipeError, current, "docs/recipes.md")
         base = content.pop("extends", None)
         stated |= leaves(content)
@@ -91,7 +90,7 @@ def recipe_names() -> list[str]:
 
 def read_recipe_file(name: str, chain: tuple[str, ...]) -> dict[str, Any]:
     """A recipe file's content, merged over the recipe that it extends. `chain`: the recipes that led here."""
-    path = Path(name) if name.endswith((".yaml", ".yml")) else resource_folder("recipes") / f"{name}.yaml"
+    path = Path(name) if is_yaml_file(name) else resource_folder("recipes") / f"{name}.yaml"
     if not path.is_file():
         near = difflib.get_close_matches(name, recipe_names(), 1)
         guess = f"did you mean {near[0]}?" if near else f"there are {', '.join(recipe_names())}, or give a YAML file"
@@ -108,7 +107,7 @@ def read_recipe_file(name: str, chain: tuple[str, ...]) -> dict[str, Any]:
 def extended_name(name: str, base: str) -> str:
     """The recipe that a recipe's file extends: a shipped one, or a file beside it, else one in the working folder."""
     beside = Path(name).parent / base
-    is_other_file = base.endswith((".yaml", ".yml")) and beside.is_file() and not beside.samefile(name)
+    is_other_file = is_yaml_file(base) and beside.is_file() and not beside.samefile(name)
     return str(beside) if is_other_file else base
 
 

@@ -5,7 +5,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,7 +25,8 @@ from training.loop.checkpoints.resume import check_same_run, initial_progress
 from training.loop.checkpoints.training_state import TrainingProgress
 from training.recipe import Recipe, load_recipe, stated_keys
 from training.runs.guide_links import link_source
-from training.runs.small_data import fit_to_data
+from training.runs.run_lock import run_lock
+from training.runs.small_data import fit_to_data, recommend
 from training.runs.stored_runs import claim, download_records
 from training.storage.storage import Storage
 
@@ -103,7 +104,7 @@ def read_dev_set(recipe: Recipe, dataset: Dataset) -> DevSet:
     references = read_references(dataset, "dev", [row.texts[-1] for row in rows])
     lines = tuple(row.number - 1 for row in rows)
     tokenised = frozenset(field.name for field in fields if field.tokenised)
-    return DevSet(sources, references, tokenised, fields[-1].lowercase, lines)
+    return DevSet(sources, references, tokenised, fields[-1].lowercase, lines, fields[-1].language)
 
 
 def plan_training(
@@ -166,8 +167,9 @@ def prepare_job(
         train = prepared_data.record.splits["train"]
         begun = begun_recipe(plan.run) if plan.resume else None
         recipe, note = fit_to_data(plan.recipe, plan.stated, train.rows, train.tokens[TARGET] + train.rows, begun)
+        for line in filter(None, (note, "" if plan.resume else recommend(plan.recipe, train.rows))):
+            print(f"{plan.name}: {line}", file=sys.stderr, flush=True)
         if note:
-            print(f"{plan.name}: {note}", file=sys.stderr, flush=True)
             plan = replace(plan, recipe=recipe)
         initial_model = (
             fetch_initial_model(plan.recipe, prepared_data, tracking) if plan.recipe.training.init_from else None
@@ -274,6 +276,28 @@ def choose_run_folder(runs: Path, name: str, resume: bool, stored_names: Sequenc
     newest = max((int(match[1]) for match in matches if match), default=1)
     number = newest if resume else newest + 1
     return runs / (name if number == 1 else f"{name}-{number}")
+
+
+@contextmanager
+def locked_run(plan: TrainingPlan, name: str, storage: Storage | None = None) -> Iterator[TrainingPlan]:
+    """Hold the lock of a plan's run, asked for by `name`. A new run gets the next name where another process has begun
+    one of its name in the meantime. Raises TrainingError where another process trains the run to be resumed."""
+    taken: list[str] = []
+    with ExitStack() as stack:
+        while True:
+            try:
+                stack.enter_context(run_lock(plan.run))
+            except TrainingError:
+                if plan.resume:
+                    raise
+            else:
+                if plan.resume or not plan.run.exists():
+                    break
+                stack.close()
+            taken.append(plan.name)
+            names = [*taken, *(storage.names("runs") if storage else [])]
+            plan = replace(plan, run=choose_run_folder(plan.run.parent, name, False, names))
+        yield plan
 
 
 def check_run_name(name: str) -> None:

@@ -4,10 +4,24 @@ from collections.abc import Collection
 
 from training.recipe import Recipe, TrainingSettings
 
+FEW_PAIRS = 5000  # for which there is a recipe
 MIN_EPOCH_UPDATES = 30  # updates per epoch; data with fewer, at the recipe's batch size, is small
 TARGET_UPDATES = 1000  # in a training on small data, unless patience ends it earlier
 MIN_BATCH = {"batch_tokens": 200, "batch_sentences": 16}
 WARMUP_EPOCHS = 3
+
+
+def recommend(recipe: Recipe, pairs: int) -> str:
+    """A sentence on the recipe for a few thousand pairs; empty where a recipe is regularized as that is or reads more
+    than a source, and for more pairs. The figures are in docs/recipes.md too."""
+    model = recipe.model
+    regularized = model.layer_norm or model.word_dropout or model.state_dropout
+    if pairs >= FEW_PAIRS or regularized or set(recipe.sources) != {"source"} or recipe.target.operations_on:
+        return ""
+    return (
+        f"{pairs:,} pairs are few, and the recipe rnnsearch_low_resource is made for that: with 2,697 pairs it had "
+        "BLEU 14.7 where rnnsearch had 11.3."
+    )
 
 
 def fit_to_data(

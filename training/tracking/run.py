@@ -81,7 +81,7 @@ class Tracker:
         self.resumed = False  # whether an earlier process has trained in this run
         self.system_metrics: Any = None
         self.version: str | None = None
-        self.is_champion = False
+        self.champion: str | None = None  # the version of that name that is the champion
         self.same_as: str | None = None  # an earlier version of that name with the same weights
         self.status = "KILLED"
         self.ended_elsewhere = False  # a trial's end is told by its tuning
@@ -223,9 +223,7 @@ class Tracker:
             logged = self.store.log_model(bundle, self.run_id, lineage)
             if self.register:
                 self.version = self.store.register(logged, self.register, champion=not below_baseline)
-                self.is_champion = (
-                    not below_baseline or self.store.alias_target(self.register, self.version) == self.version
-                )
+                self.champion = self.store.alias_target(self.register, self.version)
                 self.same_as = self.store.find_version_by_weights(self.register, card.weights_sha256, self.version)
             return logged
 

@@ -11,6 +11,7 @@ from training.recipe import load_recipe
 from training.recipe.loading import set_key
 from training.tuning.record import METRIC_NAMES, TrialRecord, TuningRecord
 from training.tuning.space import setting_text, value_of
+from training.yaml_files import is_yaml_file, load_yaml
 
 BEST_FILE = "best.yaml"
 
@@ -50,7 +51,7 @@ def write_best_recipe(record: TuningRecord, folder: Path) -> Path:
     best = record.best_trial()
     assert best is not None
     # A recipe that is a file is found from every folder by its whole path.
-    base = str(Path(record.recipe).resolve()) if record.recipe.endswith((".yaml", ".yml")) else record.recipe
+    base = str(Path(record.recipe).resolve()) if is_yaml_file(record.recipe) else record.recipe
     content: dict[str, Any] = {
         "about": f"{Path(record.recipe).stem} tuned on {record.data}: {best.name} of {len(record.trials)} trials, "
         f"dev {METRIC_NAMES[record.metric]} {best_score(record, best)}",
@@ -58,7 +59,7 @@ def write_best_recipe(record: TuningRecord, folder: Path) -> Path:
     }
     for setting in best_settings(record):
         key, _, value = setting.partition("=")
-        set_key(content, key.strip(), yaml.safe_load(value), base)
+        set_key(content, key.strip(), load_yaml(value), base)
     path = folder / BEST_FILE
     write_atomically(path, yaml.safe_dump(content, sort_keys=False, allow_unicode=True).encode())
     return path

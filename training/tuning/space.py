@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from seq2seq.errors import UsageError
 from training.recipe import Recipe
-from training.yaml_files import first_problem, read_mapping
+from training.yaml_files import first_problem, load_yaml, read_mapping
 
 DIGITS = 3  # significant digits of a drawn number
 Bounds = tuple[int | float, int | float]
@@ -79,7 +79,7 @@ def read_space(file: Path | None, ranges: Sequence[str] = ()) -> dict[str, Range
     for argument in ranges:
         key, equals, text = argument.partition("=")
         try:
-            content = yaml.safe_load(text) if equals and key.strip() else None
+            content = load_yaml(text) if equals and key.strip() else None
         except yaml.YAMLError:
             content = None
         if not isinstance(content, dict):

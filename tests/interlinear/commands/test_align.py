@@ -62,7 +62,7 @@ def test_json_has_words_with_offsets_and_a_weight_for_every_link(toy, parallel, 
 
 
 def test_a_file_that_is_not_utf8_is_refused_with_a_command_to_convert_it(toy, texts, tmp_path, run):
-    for encoding, named in (("latin-1", "LATIN1"), ("utf-16", "UTF-16")):
+    for encoding, named in (("latin-1", "LATIN1"), ("utf-16-le", "UTF-16LE")):
         (tmp_path / "odd").write_bytes("ein Café\n".encode(encoding))
         said = run.err(1, "align", toy, "--source", tmp_path / "odd", *texts[2:])
         assert f"{tmp_path / 'odd'}, line 1: is not valid UTF-8" in said

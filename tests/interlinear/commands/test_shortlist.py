@@ -154,7 +154,7 @@ def test_pairs_that_the_model_cannot_read_are_left_out(model, tmp_path, run):
     ("arguments", "code", "says"),
     [
         (["{model},{model}", "--data", "{data}"], 2, "an ensemble has no bundle of its own"),
-        (["models:/de-en@champion", "--data", "{data}"], 2, "a registered model is not changed"),
+        (["runs:/0f/model", "--data", "{data}"], 2, "the model of a run is not changed"),
         (["{model}", "--data", "{data}", "--output", "{folder}"], 2, "it is there already"),
         (["{model}", "--data", "{data}", "--output", "{folder}/no/copy"], 2, "there is no folder"),
         (["{model}", "--data", "nothing"], 2, "nothing"),

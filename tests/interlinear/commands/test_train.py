@@ -52,8 +52,17 @@ def test_unexpected_settings_are_reported(corpus: str, capsys: pytest.CaptureFix
     code, first, err = called(capsys, *words)
     assert code == 0, err
     assert "registered as models:/toy/1\n" in err and "already" not in err
+    on = f"--if-better-on {corpus}:test"
+    assert err.splitlines()[-3:] == [
+        "interlinear: serve it: interlinear serve --model toy=models:/toy@champion",
+        f"interlinear: evaluate it: interlinear evaluate models:/toy/1 --data {corpus} --split test",
+        "interlinear: version 1 is the champion; compare a later one with it, and promote that: "
+        f"interlinear promote toy VERSION {on}",
+    ]
     code, second, err = called(capsys, *words)
     assert (code, second) == (0, first), err
     assert "there is a run 'cc' already: this one is 'cc-2'. To go on with the newest, give --resume." in err
     assert "registered as models:/toy/2, with the same weights as version 1" in err
+    assert "serve it: interlinear serve --model toy=models:/toy/2\n" in err
+    assert err.endswith(f"version 1 is still the champion; compare and promote: interlinear promote toy 2 {on}\n")
     assert sorted(folder.name for folder in (tmp_path / "runs").iterdir()) == ["cc", "cc-2"]

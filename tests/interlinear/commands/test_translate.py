@@ -1,5 +1,6 @@
 """`translate`: one line of output for each line of input, in order, whatever the input contains."""
 
+import gzip
 import json
 import os
 import re
@@ -11,7 +12,6 @@ import pytest
 
 from documents.files import SUFFIXES
 from interlinear import cli
-from interlinear.decoding.input_lines import read_whole_lines
 from seq2seq.bundle.precision import resolve_precision
 from tests.documents import packages
 from tests.documents.packages import docx, parts_of
@@ -71,7 +71,7 @@ def test_an_unreadable_line_is_an_empty_line_a_warning_and_exit_code_1(toy, writ
 
 
 def test_unusual_text_is_translated(toy, written, run):
-    lines = ["\ufeffein hund", "ein\x00hund", "\u202eדוב", "🙂👩‍👩‍👧 hund", "hund\x0b\x0c\u2028katze", "ein hund\r"]
+    lines = ["\ufeffein hund", "\u202eדוב", "🙂👩‍👩‍👧 hund", "hund\x0b\x0c\u2028katze", "ein hund\r"]
     out = run("translate", toy, written("\n".join(lines).encode()))
     assert out.count("\n") == len(lines)
     assert out.split("\n")[0] == out.split("\n")[-2]  # byte order mark and carriage return are not text
@@ -188,17 +188,36 @@ def test_a_missing_or_damaged_model_is_reported(toy, tmp_path, written, run):
     assert "model.safetensors" in run.err(1, "translate", damaged, file)
 
 
-def test_lines_are_split_at_line_ends_only():
-    class Dripping(BytesIO):
-        def read1(self, size: int = -1) -> bytes:
-            return super().read1(3)
+FORMS = {
+    "an old Mac's": b"ein hund\rdie katze\r",
+    "UTF-16": "ein hund\ndie katze\n".encode("utf-16"),
+    "gzip": gzip.compress(b"ein hund\ndie katze\n"),
+    "marked": "\ufeffein hund\r\ndie katze".encode(),
+}
 
-    assert [line for group in read_whole_lines(Dripping(b"ab\ncdefg\n\nh")) for line in group] == [
-        b"ab",
-        b"cdefg",
-        b"",
-        b"h",
-    ]
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_file_is_read_as_every_command_reads_it(toy, written, run, monkeypatch, form):
+    expected = run("translate", toy, written(b"ein hund\ndie katze\n", "plain"))
+    assert run("translate", toy, written(FORMS[form])) == expected
+    stdin = type("Stdin", (), {"buffer": BufferedReader(BytesIO(FORMS[form]))})()
+    monkeypatch.setattr("sys.stdin", stdin)
+    assert run("translate", toy, "-") == expected
+
+
+def test_lines_with_nul_are_named_and_utf16_without_a_mark_is_guessed(toy, written, run):
+    file = written("ein hund\ndie katze\n".encode("utf-16-le"), "a b.de")
+    out, said = run.both("translate", toy, file, code=1)
+    assert set(out) == {"\n"}
+    first, *others = said.splitlines()
+    assert f"{file}, line 1: the line is not valid UTF-8 (a NUL byte); the file looks like UTF-16LE." in first
+    assert f"Convert it: `iconv -f UTF-16LE -t UTF-8 < '{file}' > NEW`. The line stays empty." in first
+    assert len(others) == 2 and not any("iconv" in line for line in others)
+
+
+def test_a_closed_stdin_is_named(toy, monkeypatch, run):
+    monkeypatch.setattr("sys.stdin", None)
+    assert "stdin: is closed. Name a file" in run.err(2, "translate", toy)
 
 
 def test_a_document_keeps_its_format_and_gets_the_translations_of_its_lines(toy, tmp_path, written, run):

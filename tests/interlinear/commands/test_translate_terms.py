@@ -74,7 +74,7 @@ def test_a_text_of_a_glossary_is_on_one_line(toy, write, capsys, content, said):
     [
         ("Hund\tdog\nKatze\n", "line 2: it is not a source and a target"),
         ("Hund\tdog\nhund\thound\n", "--glossary: 'Hund' has the target 'dog', and 'hund' the target 'hound'"),
-        (b"Hund\t\xff\n", "Save it as UTF-8"),
+        (b"Hund\t\xff\n", "line 1: is not valid UTF-8 (byte 0xff at position 5)"),
     ],
 )
 def test_a_wrong_glossary_is_named_before_anything_is_translated(toy, write, capsys, content, said):

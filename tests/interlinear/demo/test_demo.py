@@ -39,9 +39,10 @@ def test_the_code_hash_is_stable():
     assert code_hash() == code_hash() and len(code_hash()) == 64
 
 
-def test_a_service_that_does_not_start_is_reported(tmp_path):
+def test_a_service_that_does_not_start_is_reported(tmp_path, monkeypatch):
     from rich.console import Console
 
+    monkeypatch.chdir(tmp_path)
     demo_run = DemoRun(tmp_path, Console(quiet=True))
     with pytest.raises(ServiceError, match=r"did not come up \(interlinear: .*service\.log"), demo_run.service():
         pass

@@ -16,7 +16,7 @@ def edits_of(rates: list[float]) -> np.ndarray:
 
 def test_edits_are_those_of_hter() -> None:
     mts = ["das ist ein Test .", "das ist Test ein .", "Das ist ein .", "x y z"]
-    edits = count_edits(mts, ["das ist ein Test ."] * 4, tokenised=True, label="counting")
+    edits = count_edits(mts, ["das ist ein Test ."] * 4, tokenize="none", label="counting")
     assert edits.tolist() == [[0, 5], [1, 5], [2, 5], [5, 5]]  # equal; one shift; one change and one insertion; nothing
     assert hter(edits) == pytest.approx(100 * 8 / 20)
     assert histogram_bin(edits).tolist() == [0, 4, 8, 20]

@@ -56,6 +56,15 @@ def test_the_signature_says_how_text_was_compared():
     assert "tok:none" in score("bleu", ["a b c d"], [["a b c d"]], tokenize="none").signature
 
 
+def test_text_without_spaces_is_compared_by_characters():
+    output, references = ["一只狗看见那棵大树。"], [["一只狗看见这棵大树。"]]
+    assert score("bleu", output, references).score == 0.0 and score("ter", output, references).score == 100.0
+    compared = score("bleu", output, references, tokenize="zh")
+    assert compared.score > 50 and "tok:zh" in compared.signature
+    compared = score("ter", output, references, tokenize="zh")
+    assert compared.score == pytest.approx(10.0) and "asian:yes" in compared.signature
+
+
 def test_bleu_of_the_multi30k_literature_is_of_normalised_tokenised_lower_cased_text():
     """The text of the corpus' own files `*.lc.norm.tok.*` is BLEU's input: quotes are one form, hyphens stay."""
     hypotheses = ["Ein „Mann“, der in der U-Bahn steht.", "L'homme s'assied."]

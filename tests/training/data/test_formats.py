@@ -71,6 +71,19 @@ def test_compressed_files_give_the_same_lines_from_any_row(tmp_path_factory, tex
         assert list(read_part(Part(path), start=start, line_index=counted)) == texts[start:]
 
 
+@pytest.mark.parametrize("line_end", ["\r", "\r\n"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_lines_of_every_system_are_counted_and_read_from_any_row(tmp_path: Path, line_end: str, encoding: str):
+    texts = [source for source, _ in PAIRS]
+    (tmp_path / "a").write_bytes("".join(f"{text}{line_end}" for text in texts).encode(encoding))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(formats, "LINES_PER_OFFSET", 2)
+        counted = count_lines(Part(tmp_path / "a"))
+        assert counted.lines == len(texts)
+        for start in range(len(texts)):
+            assert list(read_part(Part(tmp_path / "a"), start=start, line_index=counted)) == texts[start:]
+
+
 def test_json_lines_have_texts_at_keys(tmp_path: Path):
     write_json(tmp_path / "a.jsonl.zst", [*PAIRS, ("sechs", "")])
     field = {"files": "a.jsonl.zst", "key": "translation.de"}

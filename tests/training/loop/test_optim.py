@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from training.loop.optim import LearningRateSchedule, build_optimizer
+from training.loop.remaining_time import RemainingTime
 from training.recipe import TrainingSettings
 
 
@@ -25,6 +26,15 @@ def test_halve_on_plateau() -> None:
     assert rates(one, [True, False, False, True, False]) == [0.8, 0.8, 0.4, 0.2, 0.2, 0.1]
     two = LearningRateSchedule(settings(schedule="halve_on_plateau", plateau=2))
     assert rates(two, [True, False, True, False, False]) == [0.8, 0.8, 0.8, 0.8, 0.8, 0.4]
+
+
+def test_the_remaining_time_is_of_the_last_minute_and_has_the_dev_evaluations() -> None:
+    remaining = RemainingTime()
+    for seconds, updates in ((1.0, 1), (30.0, 30), (30.0, 60), (1.0, 20)):
+        remaining.add(seconds, updates)
+    assert remaining.estimate(110, 3) == pytest.approx(110 * 61 / 110)  # the first interval is forgotten
+    remaining.dev_seconds = 20.0
+    assert remaining.estimate(110, 3) == pytest.approx(61 + 60)
 
 
 def test_halve_from_epoch() -> None:

@@ -121,6 +121,12 @@ def test_the_linear_schedule_falls_within_epochs_and_continues_after_an_interrup
     assert resumed.weights_sha256 == expected.weights_sha256
 
 
+def test_a_training_ends_when_its_rate_is_under_a_hundredth(tmp_path: Path) -> None:
+    halving = ["training.schedule=halve_from_epoch", "training.halve_from=1", "training.epoch_updates=2"]
+    outcome = train(toy_job(tmp_path, settings=[*halving, "training.epochs=9", "training.patience=null"]))
+    assert (outcome.epochs, outcome.updates) == (7, 14)  # 1/128 of the rate would be next
+
+
 @pytest.mark.parametrize(
     ("ended_by", "rate"),
     [("training.epochs=2", 0.01), ("training.patience=1", 1e-6)],  # with so small a rate the dev BLEU does not change

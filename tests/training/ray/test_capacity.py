@@ -1,5 +1,6 @@
 """The number of workers of a training, and of trials of a tuning, where the user gives none."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -10,9 +11,23 @@ from tests.training.toy import toy_job
 from training.loop.trainer import train
 from training.ray import capacity
 from training.ray.capacity import default_workers, trials_at_once, worker_bytes
+from training.ray.cluster import have_token
 
 PLENTY = 2**40
 TOY_BATCH = 58  # pairs in 300 target tokens, of which a toy sentence has five with its end symbol
+
+
+def test_a_cluster_where_no_home_folder_can_have_a_token_has_one_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"):
+        monkeypatch.setenv(name, "")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    have_token()
+    assert not os.environ["RAY_AUTH_TOKEN"], "Ray keeps one in the home folder"
+    monkeypatch.setenv("HOME", "/proc")
+    have_token()
+    assert len(os.environ["RAY_AUTH_TOKEN"]) == 64
 
 
 @pytest.mark.parametrize(

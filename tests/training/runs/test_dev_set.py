@@ -66,6 +66,26 @@ def test_references_have_whole_words_and_are_those_of_evaluate(tmp_path: Path):
     assert evaluated(description).references == dev.references
 
 
+@pytest.mark.parametrize(
+    ("language", "target", "tokenize"),
+    [
+        ("en", "dev.target", "13a"),
+        ("zh", "dev.target", "zh"),
+        ("zh-Hant", "dev.target", "zh"),
+        ("ja", "dev.target", "char"),
+        ("th", "dev.target", "char"),
+        ("zh", "{files: dev.target, tokenised: true}", "none"),
+    ],
+)
+def test_the_tokeniser_follows_the_language_as_in_evaluate(tmp_path: Path, language: str, target: str, tokenize: str):
+    path = write_references(tmp_path)
+    text = path.read_text().replace("target: en", f"target: {language}")
+    path.write_text(text.replace("{files: target, references: []}", target.replace("dev.target", "target")))
+    dev = read_dev_set(load_recipe("rnnsearch"), open_dataset(str(path)))
+    assert dev.preprocessing.tokenize == tokenize
+    assert evaluated(str(path)).reading(None, None).tokenize == tokenize
+
+
 def test_copying_a_source_of_subwords_copies_its_words(tmp_path: Path):
     write_segmented(tmp_path)
     settings = ["training.epochs=1", "training.average=1", "training.learning_rate=0.0001"]

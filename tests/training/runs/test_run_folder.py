@@ -1,11 +1,12 @@
 """Which folder a run of a name has."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from seq2seq.errors import TrainingError, UsageError
-from training.runs.job import check_run_name, choose_run_folder
+from training.runs.job import check_run_name, choose_run_folder, locked_run, plan_training
 
 
 @pytest.mark.parametrize(
@@ -35,6 +36,23 @@ def test_a_run_has_a_folder_of_its_own_and_the_newest_is_resumed(
     else:
         with pytest.raises(TrainingError, match="there is no run of that name to resume"):
             choose_run_folder(tmp_path, name, True, stored_names)
+
+
+def test_two_trainings_that_begin_at_once_have_runs_of_their_own(tmp_path: Path) -> None:
+    plan = plan_training("rnnsearch", "demo", runs=tmp_path, run="first")
+    with locked_run(plan, "first") as one, locked_run(plan, "first") as other:
+        assert (one.name, other.name) == ("first", "first-2")
+        other.run.mkdir()
+    plan.run.mkdir()  # by a training that began after the plan, and has ended
+    with locked_run(plan, "first") as third:
+        assert third.name == "first-3"
+    resumed = replace(plan, resume=True)
+    with (
+        locked_run(resumed, "first"),
+        pytest.raises(TrainingError, match="is training this run"),
+        locked_run(resumed, "first"),
+    ):
+        pass
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "...", "a/b", "a b"])

@@ -15,7 +15,7 @@ from training.data.prepare.prepared import PreparedData
 from training.loop.trainer import train
 from training.recipe import leaves, load_recipe, stated_keys
 from training.runs.job import create_job
-from training.runs.small_data import MIN_EPOCH_UPDATES, TARGET_UPDATES, fit_to_data
+from training.runs.small_data import MIN_EPOCH_UPDATES, TARGET_UPDATES, fit_to_data, recommend
 
 QUICK = [word for setting in [*SETTINGS, "training.epochs=1", "training.average=1"] for word in ("--set", setting)]
 
@@ -60,6 +60,13 @@ def test_a_finished_run_resumes_for_more_epochs_because_other_settings_do_not_de
     may_differ = {"epochs", "patience"}
     first, *others = [training.model_dump(exclude=may_differ) for training in fitted]
     assert all(other == first for other in others)
+
+
+def test_few_pairs_have_a_recipe_of_their_own():
+    said = recommend(load_recipe("rnnsearch"), 2697)
+    assert "rnnsearch_low_resource" in said and "BLEU 14.7 where rnnsearch had 11.3" in said
+    for name, pairs in (("rnnsearch", 5000), ("rnnsearch_low_resource", 2697), ("multimodal_hierarchical", 2697)):
+        assert recommend(load_recipe(name), pairs) == ""
 
 
 def test_stated_keys_are_those_of_overrides_defaults_and_own_recipes(tmp_path: Path):

@@ -9,6 +9,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from seq2seq.errors import DataError, UnknownDataError
+from seq2seq.installation import shell_command
 from training.data.dataset.description import (
     Description,
     FieldFiles,
@@ -22,7 +23,7 @@ from training.data.dataset.image_index import read_index
 from training.data.dataset.joined import LineJoin
 from training.data.formats import Part
 from training.data.uris import FileLocation, expand_path, expand_uri, fingerprint, is_uri
-from training.yaml_files import did_you_mean, resource_folder
+from training.yaml_files import did_you_mean, is_yaml_file, resource_folder
 
 ALIGNMENT = "alignment"  # the field of gold word alignments
 
@@ -157,7 +158,8 @@ class Dataset(Description):
         for root in self.roots:
             if local := expand_path(str(root / path)):
                 return local
-        download_hint = f"fetch it with `interlinear data get {self.name}`, or " if self.download_source(path) else ""
+        get = shell_command("data", "get", self.name)
+        download_hint = f"fetch it with `{get}`, or " if self.download_source(path) else ""
         raise DataError(
             f"data set '{self.name}'",
             f"{path} was not found in {' or in '.join(str(root) for root in self.roots)}",
@@ -223,7 +225,7 @@ def open_dataset(name_or_path: str, root: Path | None = None) -> Dataset:
 def description_path(name_or_path: str) -> Path:
     """The YAML file of a data set that is given by name or by path. Raises UnknownDataError."""
     path = Path(name_or_path)
-    is_yaml = path.suffix in {".yaml", ".yml"}
+    is_yaml = is_yaml_file(name_or_path)
     if len(path.parts) == 1 and (shipped := resource_folder("corpora") / f"{name_or_path}.yaml").is_file():
         return shipped  # takes precedence over a local file or folder, such as that of `make demo`
     if path.is_dir() or (path.is_file() and not is_yaml):

@@ -148,7 +148,7 @@ def expand_rows(split: object) -> object:
     first = next(iter(_listed(files)), "")
     name = str(first.get("file") if isinstance(first, dict) else first)
     path = urlsplit(name).path if is_uri(name) else name  # without a URI's options
-    selector = "column" if path.endswith(".parquet") else "key"
+    selector = "column" if path.lower().endswith(".parquet") else "key"
 
     def field(value: object) -> object:
         if isinstance(value, str):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from seq2seq.errors import DataError
 from training.data.dataset.fields import ImageField, quote_names
-from training.data.formats import read_file
+from training.data.text_lines import read_file
 
 
 class IndexEntry(NamedTuple):

@@ -14,7 +14,8 @@ from seq2seq.errors import DataError, UsageError
 from seq2seq.files import checksum
 from seq2seq.installation import how_to_install
 from training.data.dataset.fields import TextField
-from training.data.formats import Part, count_lines, read_file
+from training.data.formats import Part, count_lines
+from training.data.text_lines import read_file
 
 if TYPE_CHECKING:
     from seq2seq.generate import SequenceGenerator

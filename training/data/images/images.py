@@ -15,9 +15,9 @@ from seq2seq.config import ImageGrid
 from seq2seq.errors import DataError, ImageError
 from seq2seq.images.decode import MAX_BYTES, SUFFIXES, decode_image
 from training.data.dataset import ImageField, IndexEntry, load_index, missing_line_error, read_index
-from training.data.formats import read_file
 from training.data.images.drawing import SceneImage
 from training.data.images.image_features import Features, check_features_match, open_features
+from training.data.text_lines import read_file
 from training.data.uris import fingerprint
 from training.yaml_files import first_problem
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from seq2seq.errors import DataError, UsageError
 from training.data.parallel import tmx, tsv
-from training.data.parallel.languages import CODE, SHORT_CODE, LanguagePair, normal_code
+from training.data.parallel.languages import CODE, LanguagePair, normal_code, recognized_code
 from training.data.parallel.pair_file import Pair, PairFile, TwoFiles
 
-COMPRESSED = (".gz", ".zst")
+UNINFORMATIVE = re.compile(r"(\.txt)?(\.gz|\.zst)?$", re.IGNORECASE)  # endings of a file's name
 LANGUAGES_REMEDY = "name them, the source first: --languages de,en"
 
 
@@ -52,6 +52,8 @@ def find_parallel_text(paths: Sequence[Path], languages: LanguagePair | None) ->
     for path in paths:
         if not path.exists():
             raise UsageError(str(path), "there is no such file or folder", "correct its path")
+        if not path.is_file() and not path.is_dir():
+            raise UsageError(str(path), "is a pipe, and the text is read twice", "write it to a file, and name that")
     path, *target = paths
     if target:
         return _two_files(path, target[0], languages)
@@ -59,17 +61,18 @@ def find_parallel_text(paths: Sequence[Path], languages: LanguagePair | None) ->
 
 
 def _two_files(source: Path, target: Path, languages: LanguagePair | None) -> ParallelText:
-    suffixes = _text_suffix(source), _text_suffix(target)
+    suffix = _text_suffix(source)
     if languages is None:
-        if suffixes[0] == suffixes[1] or not all(map(SHORT_CODE.fullmatch, suffixes)):
+        codes = recognized_code(suffix), recognized_code(_text_suffix(target))
+        if codes[0] is None or codes[1] is None or codes[0] == codes[1]:
             raise UsageError(f"{source} and {target}", "their names do not say their languages", LANGUAGES_REMEDY)
-        languages = suffixes
-    stem = _text_name(source).removesuffix(f".{suffixes[0]}")
+        languages = codes[0], codes[1]
+    stem = _text_name(source).removesuffix(f".{suffix}")
     return ParallelText(_dataset_name(stem, languages), languages, (TwoFiles(source, target),))
 
 
 def _one_file(path: Path, languages: LanguagePair | None) -> ParallelText:
-    kind = _text_suffix(path)
+    kind = _text_suffix(path).lower()
     if kind not in ("tsv", "tmx"):
         raise UsageError(
             str(path), "is neither a .tsv, a .tmx nor a folder", "of two text files, name each: --source and --target"
@@ -79,7 +82,7 @@ def _one_file(path: Path, languages: LanguagePair | None) -> ParallelText:
     if languages is None:
         what = "has no header with language codes" if kind == "tsv" else "has more or fewer languages than two"
         raise UsageError(str(path), what, LANGUAGES_REMEDY)
-    name = _dataset_name(_text_name(path).removesuffix(f".{kind}"), languages)
+    name = _dataset_name(_text_name(path)[: -len(kind) - 1], languages)
     return ParallelText(name, languages, (_single(path, languages),))
 
 
@@ -120,15 +123,12 @@ def _folder(folder: Path, languages: LanguagePair | None) -> ParallelText:
 
 
 def _single(path: Path, languages: LanguagePair) -> PairFile:
-    return tsv.TsvFile(path, languages) if _text_suffix(path) == "tsv" else tmx.TmxFile(path, languages)
+    return tsv.TsvFile(path, languages) if _text_suffix(path).lower() == "tsv" else tmx.TmxFile(path, languages)
 
 
 def _text_name(path: Path) -> str:
     """A file's name without endings that say nothing of its content: `a.de` of `a.de.txt.gz`."""
-    name = path.name
-    for ending in COMPRESSED:
-        name = name.removesuffix(ending)
-    return name.removesuffix(".txt")
+    return UNINFORMATIVE.sub("", path.name)
 
 
 def _text_suffix(path: Path) -> str:

@@ -9,6 +9,12 @@ SHORT_CODE = re.compile(r"[a-z]{2}(?:[-_][A-Za-z]{2,4})?")  # ISO 639-1, by whic
 LanguagePair = tuple[str, str]
 
 
+def recognized_code(name: str) -> str | None:
+    """The language code that a name is, which may be all capitals; None for another word."""
+    code = name.lower() if name.isupper() else name
+    return code if SHORT_CODE.fullmatch(code) else None
+
+
 def normal_code(code: str) -> str:
     """A code in the form in which codes are compared."""
     return code.replace("_", "-").casefold()

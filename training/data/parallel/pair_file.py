@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 from seq2seq.errors import DataError
-from training.data.parallel.text_lines import clean_text, read_text_lines
+from training.data.text_lines import clean_text, read_file
 
 Pair = tuple[str, str]  # a source and its target, each one line
 
@@ -38,7 +38,7 @@ class TwoFiles:
 
     def pairs(self) -> Iterator[Pair]:
         """The pairs of lines. Raises DataError, also for different numbers of lines."""
-        sources, targets = read_text_lines(self.source), read_text_lines(self.target)
+        sources, targets = read_file(self.source), read_file(self.target)
         for before, (source, target) in enumerate(zip_longest(sources, targets)):
             if source is None or target is None:
                 longer = before + 1 + sum(1 for _ in (sources if target is None else targets))

@@ -6,6 +6,7 @@ later call with the same text finds out that the work is done.
 
 import json
 import re
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
@@ -63,7 +64,8 @@ class SplitFolder:
         """
         if not re.fullmatch(r"[\w.@+-]+", self.path.name):
             raise UsageError(str(self.path), "is no name for a data set", "use letters, digits, '-', '_' and '.'")
-        remedy = f"train on it as it is with --data {self.description}, or name a new folder with --dataset-folder"
+        description = shlex.quote(str(self.description))
+        remedy = f"train on it as it is with --data {description}, or name a new folder with --dataset-folder"
         if not self.path.exists():
             return None
         if not (self.path / RECORD).is_file():

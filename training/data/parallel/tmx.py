@@ -11,10 +11,9 @@ from pathlib import Path
 from xml.parsers import expat
 
 from seq2seq.errors import DataError
-from training.data.formats import convert_read_errors, open_decompressed
 from training.data.parallel.languages import LanguagePair, match_code, primary_code
 from training.data.parallel.pair_file import Pair
-from training.data.parallel.text_lines import clean_text
+from training.data.text_lines import clean_text, convert_read_errors, open_decompressed
 
 CHUNK = 1 << 16  # bytes parsed at a time
 UNITS_TO_INFER = 1000  # units from which the languages of a file are inferred
@@ -38,16 +37,18 @@ class TmxFile:
     def pairs(self) -> Iterator[Pair]:
         """A pair for each unit. Raises DataError: not a TMX, no unit with both languages."""
         found, complete = dict[str, None](), False
-        for unit in read_units(self.path):
+        for unit in TmxParser(self.path).units():
             source, target = (match_code(language, unit) for language in self.languages)
             complete = complete or (source is not None and target is not None)
             if not complete:
                 found |= dict.fromkeys(unit)
             yield unit.get(source or "", ""), unit.get(target or "", "")
+        if not found and not complete:
+            raise no_text_error(self.path)
         if not complete:
             raise DataError(
                 str(self.path),
-                f"has no unit with {' and '.join(self.languages)}, only {', '.join(found) or 'no text'}",
+                f"has no unit with {' and '.join(self.languages)}, only {', '.join(found)}",
                 "name two of its languages with --languages",
             )
 
@@ -58,6 +59,8 @@ def infer_languages(path: Path) -> LanguagePair | None:
     parser = TmxParser(path)
     units = list(islice(parser.units(), UNITS_TO_INFER))
     codes = list(dict.fromkeys(primary_code(code) for unit in units for code in unit))
+    if not codes:
+        raise no_text_error(path)
     if len(codes) != 2:
         return None
     if codes[1] == primary_code(parser.source_language):
@@ -65,9 +68,9 @@ def infer_languages(path: Path) -> LanguagePair | None:
     return codes[0], codes[1]
 
 
-def read_units(path: Path) -> Iterator[Unit]:
-    """The translation units of a file. Raises DataError."""
-    return TmxParser(path).units()
+def no_text_error(path: Path) -> DataError:
+    """The error for a file without a unit that has text."""
+    return DataError(str(path), "no unit has a <seg>, the element with its text", "export the TMX with its texts")
 
 
 class TmxParser:

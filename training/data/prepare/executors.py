@@ -17,6 +17,7 @@ from training.data.dataset import Dataset, Row, read_lines, read_rows
 from training.data.prepare.encoding import EncodedChunk, Encoder, LineBatch, chunk_rows, write_shard
 from training.data.prepare.prepared import ShardRecord
 from training.data.thread_pool import map_in_order
+from training.data.uris import fingerprint
 
 SHARD_ROWS = 1 << 18  # rows of a corpus per shard; a smaller corpus is one shard
 SEED = 0  # seed of the sample
@@ -89,8 +90,7 @@ class PrepareExecutor(Protocol):
     def scan_files(
         self, dataset: Dataset, splits: Sequence[str], names: Sequence[str], advance: ProgressCallback
     ) -> None:
-        """Start with a data set, its splits and text fields. An executor may read the files here if later passes
-        need it."""
+        """Start with a data set, its splits and text fields: hash each file once, or read it for later passes."""
 
     def count_rows(self, split: str, advance: ProgressCallback) -> int:
         """The number of included rows of a split. Raises DataError for files that cannot be read or that differ in
@@ -123,6 +123,9 @@ class LocalExecutor:
         self, dataset: Dataset, splits: Sequence[str], names: Sequence[str], advance: ProgressCallback
     ) -> None:
         self.dataset, self.names = dataset, names
+        for part in {part for split in splits for name in names for part in dataset.field(split, name).parts}:
+            fingerprint(part.location)
+            advance(1)
 
     def count_rows(self, split: str, advance: ProgressCallback) -> int:
         rows = 0

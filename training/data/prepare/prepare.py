@@ -79,7 +79,8 @@ def prepare(
     forms = {name: _image_form(name, size, split_images) for name, size in images.items()}
     executor = executor or LocalExecutor()
     with _progress_bar(progress) as bar:
-        scan_task = bar.add_task("files", total=None)
+        parts = {part for split in SPLITS for name in fields for part in dataset.field(split, name).parts}
+        scan_task = bar.add_task("files", total=len(parts))
         executor.scan_files(dataset, SPLITS, list(fields), partial(bar.advance, scan_task))
         fingerprints = {split: dataset.fingerprint(split, list(fields)) for split in SPLITS}
         for split, by_name in split_images.items():

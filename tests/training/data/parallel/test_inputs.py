@@ -1,6 +1,7 @@
 """Two files, a TSV, a TMX, or a folder of them: found by name, with their languages."""
 
 import gzip
+import os
 from pathlib import Path
 
 import pytest
@@ -53,9 +54,9 @@ def test_different_numbers_of_lines_are_both_named(tmp_path: Path):
     ],
 )
 def test_columns_of_a_tsv(tmp_path: Path, header: str | None, languages: str | None, expected: tuple[str, str]):
-    path = write(tmp_path / "a.tsv", *filter(None, [header]), "eins\tone\tx", '"zwei"\t"two', "", "\t\t")
-    if header and header.count("\t") == 2 and not header.startswith("de"):
-        path = write(path, header, "eins\tone\tx")
+    path = write(tmp_path / "a.tsv", *filter(None, [header]), "eins\tone\tx", '"zwei"\t"two\ty', "", "\t\t")
+    if header == "de-AT\ten-GB":
+        path = write(path, header, "eins\tone", "zwei\ttwo\t")
     pairs = list(found(path, languages=languages).pairs())
     assert pairs[0] == expected
     if header is None:
@@ -67,6 +68,43 @@ def test_refused_tsv(tmp_path: Path):
     assert f"{path}: has no header with language codes. Name them" in refusal(path)
     assert f"{path}, line 2: has 1 of at least 2 columns: 'zwei two'" in refusal(path, languages="de,en")
     assert f"{write(path)}: has no lines" in refusal(path, languages="de,en")
+
+
+def test_a_tab_inside_a_sentence_is_refused_and_a_further_column_is_not(tmp_path: Path):
+    path = write(tmp_path / "a b.tsv", "eins\tone", "zwei\ttwo\t", "Eine\tEnte\tA duck")
+    remedy = f"leave such lines out: `awk -F '\\t' 'NF == 2' '{path}' > NEW`."
+    said = refusal(path, languages="de,en")
+    assert f"{path}, line 3: has 3 columns, and line 1 has 2: 'Eine Ente A duck'" in said.replace("\\t", " ", 2)
+    assert said.endswith(remedy)
+    assert "line 2: has 2 columns, and line 1 has 3" in refusal(
+        write(path, "Eine\tEnte\tA duck", "eins\tone"), languages="de,en"
+    )
+    scored = write(path, "eins\tone\t0.5", "zwei\ttwo\t0.25", "drei\tthree\t")
+    assert list(found(scored, languages="de,en").pairs()) == [("eins", "one"), ("zwei", "two"), ("drei", "three")]
+
+
+UNIT = '<tu><tuv xml:lang="de"><seg>eins</seg></tuv><tuv xml:lang="en"><seg>one</seg></tuv></tu>'
+
+
+@pytest.mark.parametrize(
+    ("names", "languages"),
+    [
+        (["A.TMX"], None),
+        (["A.Tmx.GZ"], None),
+        (["A.TSV"], None),
+        (["A.DE", "A.EN.TXT"], None),
+        (["A.DE.GZ", "A.EN"], None),
+        (["A.TSV.TXT"], "de,en"),
+    ],
+)
+def test_names_of_files_are_without_case(tmp_path: Path, names: list[str], languages: str | None):
+    header = "DE\tEN\n" if languages is None else ""
+    contents = [f"<tmx><body>{UNIT}</body></tmx>"] if "mx" in names[0].lower() else [f"{header}eins\tone\n"]
+    for name, content in zip(names, ["eins\n", "one\n"] if len(names) == 2 else contents, strict=True):
+        (tmp_path / name).write_bytes(gzip.compress(content.encode()) if "GZ" in name else content.encode())
+    text = found(*(tmp_path / name for name in names), languages=languages)
+    assert (text.name, text.languages) == ("A-de-en", ("de", "en"))
+    assert list(text.pairs()) == [("eins", "one")]
 
 
 def test_a_folder_has_files_of_every_kind(tmp_path: Path):
@@ -92,6 +130,10 @@ def test_refused_names(tmp_path: Path):
     assert "has no .tsv, no .tmx, and no pair of files .de and .en" in refusal(tmp_path / "folder", languages="de,en")
     assert "is neither a .tsv, a .tmx nor a folder" in refusal(write(tmp_path / "a.docx", "x"), languages="de,en")
     assert "there is no such file or folder" in refusal(tmp_path / "none.tsv")
+    os.mkfifo(tmp_path / "pipe")
+    assert f"{tmp_path / 'pipe'}: is a pipe, and the text is read twice. Write it to a file" in refusal(
+        tmp_path / "pipe", languages="de,en"
+    )
     for languages in ("de", "de,en,fr", "de,", "german,english"):
         with pytest.raises(UsageError, match="is not two language codes"):
             parse_languages(languages)

@@ -56,7 +56,10 @@ def refusal(path: Path) -> str:
 def test_a_file_without_the_languages_names_those_it_has(tmp_path: Path):
     path = write(tmp_path / "a.tmx", unit(("de", "a"), ("fr", "b")), unit(("it", "c"), ("fr", "d")))
     assert "has no unit with de and en, only de, fr, it. Name two of its languages with --languages." in refusal(path)
-    assert "only no text" in refusal(write(path))
+    for units in ([], ['<tu><tuv xml:lang="de"/><tuv xml:lang="en"/></tu>']):
+        assert "no unit has a <seg>, the element with its text" in refusal(write(path, *units))
+        with pytest.raises(DataError, match="no unit has a <seg>"):
+            infer_languages(path)
 
 
 def test_hostile_and_broken_xml_is_refused(tmp_path: Path):

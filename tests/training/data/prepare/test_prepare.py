@@ -28,7 +28,7 @@ from seq2seq.files import content_checksum
 from seq2seq.text import TextConfig
 from tests.processes import PROCESSES
 from training.data.dataset import Dataset, open_dataset
-from training.data.prepare.executors import Sample
+from training.data.prepare.executors import LocalExecutor, Sample
 from training.data.prepare.prepare import prepare
 from training.data.prepare.prepared import PreparedData
 from training.data.prepare.text_settings import text_config
@@ -76,6 +76,12 @@ def times(folder: Path) -> dict[str, int]:
 
 
 # Contents
+
+
+def test_every_file_that_is_hashed_advances_the_progress(tmp_path):
+    dataset, advanced = corpus(tmp_path, PAIRS), []
+    LocalExecutor().scan_files(dataset, ("train", "dev"), ["source", "target"], advanced.append)
+    assert advanced == [1] * 4
 
 
 def test_prepared_rows_equal_the_tokenized_text(tmp_path):
