@@ -25,7 +25,7 @@ import { Choices } from "./choices.js";
 import { showParts } from "./parts.js";
 import { linkedState, linkOf } from "./permalink.js";
 import { Schedule } from "./schedule.js";
-import { drawScores } from "./scores.js";
+import { drawScores } from "./model-facts.js";
 import { ServiceStatus } from "./service-status.js";
 import { DOCUMENT, tasks } from "./tasks.js";
 
