@@ -3,6 +3,7 @@
 Both the service's engine thread and the offline commands use `SequenceGenerator`.
 """
 
+import math
 from collections import deque
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -95,7 +96,9 @@ class SequenceGenerator(ForcedDecoder):
                 key,
                 row.request.options,
                 row.max_length,
-                row.request.explain or row.request.options.replace_unknown,
+                row.request.explain
+                or row.request.options.replace_unknown
+                or (row.prefix is not None and row.request.min_alternative_probability > 0),
                 row.constraints,
                 row.prefix.for_search(tokenizer, row.request.options.n_best > 1) if row.prefix else None,
                 self.request_encoder.input_words(row) if row.request.options.post_editing_penalty else frozenset(),
@@ -215,13 +218,21 @@ class SequenceGenerator(ForcedDecoder):
                 if terms:
                     explanation = explain_terms(explanation, [term for term, _ in terms], [span for _, span in terms])
             score, log_probability = hypothesis.score, hypothesis.log_probability
-            candidates.append(Candidate(decoded.text, score, log_probability, hypothesis.ids, terms, explanation))
+            if not (k and row.prefix and self._is_improbable(row.prefix, row.request, result, k)):
+                candidates.append(Candidate(decoded.text, score, log_probability, hypothesis.ids, terms, explanation))
         candidates = different_words(candidates, row.prefix)
         if candidates and self._keeps_unedited(row, candidates[0]):
             unedited = self._unedited(row)
             others = [one for one in candidates if one.text != unedited.text]
             candidates = [unedited, *others][: row.request.options.n_best]
         return GenerationResult(candidates, candidates[0].explanation if candidates else None)
+
+    def _is_improbable(self, prefix: EncodedPrefix, request: Request, result: SearchResult, k: int) -> bool:
+        """Whether the first token of the k-th output after a prefix is less probable than alternatives should be."""
+        if not (least := request.min_alternative_probability) or result.token_log_probabilities is None:
+            return False
+        behind = result.token_log_probabilities[k][len(prefix.encoded.ids) :]
+        return bool(behind) and math.exp(behind[0]) < least
 
     def _keeps_unedited(self, row: EncodedRequest, best: Candidate) -> bool:
         """Whether the machine translation is the better answer: the model is less sure of its own than asked for."""
