@@ -73,9 +73,10 @@ class TermLocation(BaseModel):
 class Doubt(BaseModel):
     """A word that is likely wrong, or likely left out, and why (see `seq2seq.alignment.doubts`)."""
 
-    reason: Literal["low_probability", "untranslated", "repeated"] = Field(
+    reason: Literal["low_probability", "untranslated", "repeated", "unseen"] = Field(
         description="`low_probability`: a target word that the model found improbable; `untranslated`: a source word "
-        "that no target word attended to; `repeated`: a target word that an earlier one said of the same source word"
+        "that no target word attended to; `repeated`: a target word that an earlier one said of the same source word; "
+        "`unseen`: a source word that the model's training text did not have"
     )
     side: Literal["source", "target"] = Field(description="the side of the word")
     word: int = Field(description="index of the word on its side")

@@ -106,7 +106,11 @@ class ForcedDecoder:
 
     def with_doubts(self, explanation: Explanation) -> Explanation:
         """The explanation with its doubtful words. A source word can be left out wrongly in a translation only."""
-        return with_doubts(explanation, complete=self.bundle.card.task in TRANSLATIONS)
+        given = explanation.sources
+        name = next((name for name in self.bundle.card.model.texts if given is None or name in given), None)
+        words = [span.text for span in explanation.source]
+        unseen = self.bundle.tokenizers[name].unseen_words(words) if name else []
+        return with_doubts(explanation, self.bundle.card.task in TRANSLATIONS, unseen)
 
     def forced_attention(self, pairs: Sequence[TextPair], reading: AttentionReading | None = None) -> AttentionWeights:
         """Attention weights (B, 1, L, ...) of a batch of outputs by forced decoding, with what a reading needs; images

@@ -23,7 +23,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from seq2seq.errors import BundleError
-from seq2seq.text.config import BYTES, Span, TextConfig
+from seq2seq.text.config import BYTES, UNKNOWN, Span, TextConfig
 from seq2seq.text.detokenizer import (
     Decoded,
     change_spaces,
@@ -229,6 +229,13 @@ class Tokenizer:
             beginnings = {left for left, _ in self._merges}
             pieces = (p[1:] for p in self._vocabulary if p.startswith("▁") and p not in beginnings)
         return tuple(piece for piece in pieces if piece.isalpha())
+
+    def unseen_words(self, words: Sequence[str]) -> list[int]:
+        """The indices of words that no training text had as they are: unknown ones and, in BPE, those with a character
+        that is written in bytes."""
+        reserved = len(self.config.reserved)
+        unseen = {UNKNOWN, *(range(reserved, reserved + len(BYTES)) if self.config.units == "bpe" else ())}
+        return [i for i, each in enumerate(self.encode_batch(words, raw=True)) if not unseen.isdisjoint(each.ids)]
 
     def fingerprint(self) -> str:
         """SHA-256 (hex) of the file's content."""

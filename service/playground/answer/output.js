@@ -94,9 +94,12 @@ export class Output {
     this.problem.hidden = !message;
   }
 
-  // Show what the model did with a text that is too long for it: how much it has read, what was translated in parts.
-  showNotes({ reduced, warnings = [] } = {}) {
+  // Show what the model did with a text that is too long for it, how much it has read, what was translated in parts; and
+  // the words that it does not know.
+  showNotes({ reduced, warnings = [], explanations } = {}) {
     const notes = warnings.map(({ message }) => sentence(message));
+    const unseen = explanations?.[0].doubts?.filter(({ reason }) => reason === "unseen").map(({ word }) => explanations[0].source[word].text);
+    if (unseen?.length) notes.push(`The model has never seen: ${[...new Set(unseen)].join(", ")}.`);
     if (reduced) notes.push(`The text is longer than the model reads: of its ${reduced.of} sentences the first ${reduced.sentences === 1 ? "one was" : `${reduced.sentences} were`} read.`);
     byId("note").hidden = !notes.length;
     byId("note").textContent = notes.join(" ");
