@@ -150,6 +150,13 @@ def test_rare_characters_do_not_displace_subwords():
     assert tokenizer.decode(tokenizer.encode("\u4e07").ids) == "\u4e07"
 
 
+def test_a_word_is_unseen_if_the_vocabulary_lacks_it_or_in_subwords_a_character_of_it(bpe, whole_words):
+    words = ["Hund", "Hunds", "Łódź", "Brücke"]
+    assert [words[i] for i in whole_words.unseen_words(words)] == ["Hunds", "Łódź"]
+    assert [words[i] for i in bpe.unseen_words(words)] == ["Łódź"]
+    assert bpe.unseen_words([]) == []
+
+
 def test_training_is_reproducible_in_another_process(bpe, whole_words, tmp_path):
     script = (
         "import sys, pickle\nfrom seq2seq.text import Tokenizer\n"

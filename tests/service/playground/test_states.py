@@ -161,6 +161,8 @@ def test_the_empty_page_offers_example_texts_of_the_model(page, bundles, address
     expect(page.locator("#translation")).not_to_be_empty()
     expect(page.locator("#start")).to_be_hidden()
     expect(page.locator("#vocabulary").filter(visible=True)).to_have_text(size)
+    page.locator("#text").fill("Ein Quark läuft im Garten.")
+    expect(page.locator("#note")).to_have_text("The model has never seen: Quark.")
     page.locator("#clear").click()
     expect(page.locator("#translation")).to_be_empty()
     expect(page.locator("#explanation")).to_be_hidden()
