@@ -4,7 +4,7 @@ Axes: L target positions, T source positions.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -255,6 +255,11 @@ class TextWithWords:
     display_words: list[Span]
     words: list[tuple[int, int]]
     encoded: Encoded
+
+    def words_with(self, ids: Collection[int]) -> list[int]:
+        """The indices of the words that have a token with one of these ids."""
+        spans = [span for i, span in zip(self.encoded.ids, self.encoded.offsets, strict=True) if i in ids]
+        return [i for i, (start, end) in enumerate(self.words) if any(a < end and start < b for a, b in spans)]
 
     def append_symbols(self, symbols: Sequence[str]) -> "TextWithWords":
         """Append symbols, each as one word and one piece."""

@@ -98,7 +98,7 @@ class SequenceGenerator(ForcedDecoder):
                 row.max_length,
                 row.request.explain
                 or row.request.options.replace_unknown
-                or (row.prefix is not None and row.request.min_alternative_probability > 0),
+                or row.request.min_alternative_probability > 0,
                 row.constraints,
                 row.prefix.for_search(tokenizer, row.request.options.n_best > 1) if row.prefix else None,
                 self.request_encoder.input_words(row) if row.request.options.post_editing_penalty else frozenset(),
@@ -276,7 +276,7 @@ class SequenceGenerator(ForcedDecoder):
         logs = result.token_log_probabilities[k] if result.token_log_probabilities else None
         weights = self._with_posterior(row, ids, result.attention_weights.of_output(k))
         explanation = self.explain_output(sources, output, weights, self.best_reading, logs)
-        explanation = self.with_doubts(explanation)  # before a reverse model changes the links
+        explanation = self.with_doubts(explanation, sources)  # before a reverse model changes the links
         if self.reverse:
             explanation = symmetrized_explanation(explanation, self._explain_reverse(row.request, decoded.text))
         return explanation

@@ -230,12 +230,11 @@ class Tokenizer:
             pieces = (p[1:] for p in self._vocabulary if p.startswith("▁") and p not in beginnings)
         return tuple(piece for piece in pieces if piece.isalpha())
 
-    def unseen_words(self, words: Sequence[str]) -> list[int]:
-        """The indices of words that no training text had as they are: unknown ones and, in BPE, those with a character
-        that is written in bytes."""
-        reserved = len(self.config.reserved)
-        unseen = {UNKNOWN, *(range(reserved, reserved + len(BYTES)) if self.config.units == "bpe" else ())}
-        return [i for i, each in enumerate(self.encode_batch(words, raw=True)) if not unseen.isdisjoint(each.ids)]
+    @cached_property
+    def unseen_ids(self) -> frozenset[int]:
+        """The ids of what no training text had: the unknown word and, in BPE, the bytes of other characters."""
+        first = len(self.config.reserved)
+        return frozenset({UNKNOWN, *(range(first, first + len(BYTES)) if self.config.units == "bpe" else ())})
 
     def fingerprint(self) -> str:
         """SHA-256 (hex) of the file's content."""

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from seq2seq.errors import BundleError
+from seq2seq.explain import to_text_with_words
 from seq2seq.text import BEGIN, END, PAD, UNKNOWN, TextConfig, Tokenizer, word_spans
 
 GERMAN = [
@@ -151,10 +152,14 @@ def test_rare_characters_do_not_displace_subwords():
 
 
 def test_a_word_is_unseen_if_the_vocabulary_lacks_it_or_in_subwords_a_character_of_it(bpe, whole_words):
-    words = ["Hund", "Hunds", "Łódź", "Brücke"]
-    assert [words[i] for i in whole_words.unseen_words(words)] == ["Hunds", "Łódź"]
-    assert [words[i] for i in bpe.unseen_words(words)] == ["Łódź"]
-    assert bpe.unseen_words([]) == []
+    text = "Der Hund, Hunds, Łódź, läuft."
+
+    def unseen(tokenizer: Tokenizer) -> list[str]:
+        read = to_text_with_words(tokenizer, text, tokenizer.encode(text), raw=True)
+        return [read.display_words[i].text for i in read.words_with(tokenizer.unseen_ids)]
+
+    assert unseen(whole_words) == ["Hunds", "Łódź"]
+    assert unseen(bpe) == ["Łódź"]
 
 
 def test_training_is_reproducible_in_another_process(bpe, whole_words, tmp_path):

@@ -57,6 +57,7 @@ def test_alternatives_that_begin_improbably_are_left_out_on_request(client):
     likely = [text for text in offered if probability(text) >= 0.01]
     assert 0 < len(likely) < len(offered) == 4
     assert translate(client, **request, min_alternative_expansion_prob=0.01).json()["alternatives"] == likely
+    assert "is for requests with `target_prefix`" in translate(client, min_alternative_expansion_prob=0.01).text
 
 
 def test_forms_terms_and_streams_have_prefixes(client):
