@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mlflow.exceptions import MlflowException
+from mlflow.utils.mlflow_tags import MLFLOW_RUN_NOTE
 from pydantic import BaseModel, ValidationError
 
 from registry.names import FolderName, RunName, parse_model_name
@@ -122,7 +123,8 @@ def create_group(store: MlflowStore, experiment: str, name: str, tags: Mapping[s
     """Create a run that groups others, their parent; returns its id. It is open until it is terminated."""
     experiment_id = store.experiment(experiment)
     with store.errors():
-        run = store.client.create_run(experiment_id, tags={**tags, GROUP_TAG: name}, run_name=name)
+        own = {GROUP_TAG: name, MLFLOW_RUN_NOTE: f"The common run of those below it, `{name}`."}
+        run = store.client.create_run(experiment_id, tags={**tags, **own}, run_name=name)
     return str(run.info.run_id)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from mlflow.entities import Dataset, DatasetInput, InputTag, LoggedModelInput, LoggedModelStatus, Metric, Param
+from mlflow.utils.mlflow_tags import MLFLOW_RUN_NOTE
 
 from registry.address import user
 from registry.curves import PARENT, find_training_run
@@ -76,6 +77,7 @@ def log_evaluation(training: TrainingRun, evaluation: Evaluation) -> str:
     tags = {f"{name}_signature": signature for name, signature in evaluation.signatures.items()}
     tags |= {PARENT: training.run_id, "model": training.model, "test_set": evaluation.test_set, "mlflow.user": user()}
     tags |= {"mlflow.source.name": "interlinear evaluate", "mlflow.source.type": "LOCAL"}
+    tags[MLFLOW_RUN_NOTE] = f"Scores of `{training.model}` on `{evaluation.test_set}`."
     store = training.store
     with store.errors():
         run = store.client.create_run(training.experiment_id, tags=tags, run_name=f"evaluate {evaluation.test_set}")

@@ -80,5 +80,5 @@ def add_to_training(
             if version.source == f"models:/{training.model_id}":
                 for key, value in scored.items():
                     client.set_model_version_tag(version.name, version.version, key, value)
-                card = readme_of_version(readme, version.name, str(version.version))
+                card = readme_of_version(readme, version.name, str(version.version), training.store.display_uri)
                 client.update_model_version(version.name, version.version, card)

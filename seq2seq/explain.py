@@ -4,7 +4,7 @@ Axes: L target positions, T source positions.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -73,9 +73,10 @@ class TermLocation(BaseModel):
 class Doubt(BaseModel):
     """A word that is likely wrong, or likely left out, and why (see `seq2seq.alignment.doubts`)."""
 
-    reason: Literal["low_probability", "untranslated", "repeated"] = Field(
+    reason: Literal["low_probability", "untranslated", "repeated", "unseen"] = Field(
         description="`low_probability`: a target word that the model found improbable; `untranslated`: a source word "
-        "that no target word attended to; `repeated`: a target word that an earlier one said of the same source word"
+        "that no target word attended to; `repeated`: a target word that an earlier one said of the same source word; "
+        "`unseen`: a source word that the model's training text did not have"
     )
     side: Literal["source", "target"] = Field(description="the side of the word")
     word: int = Field(description="index of the word on its side")
@@ -254,6 +255,11 @@ class TextWithWords:
     display_words: list[Span]
     words: list[tuple[int, int]]
     encoded: Encoded
+
+    def words_with(self, ids: Collection[int]) -> list[int]:
+        """The indices of the words that have a token with one of these ids."""
+        spans = [span for i, span in zip(self.encoded.ids, self.encoded.offsets, strict=True) if i in ids]
+        return [i for i, (start, end) in enumerate(self.words) if any(a < end and start < b for a, b in spans)]
 
     def append_symbols(self, symbols: Sequence[str]) -> "TextWithWords":
         """Append symbols, each as one word and one piece."""

@@ -102,11 +102,13 @@ class ForcedDecoder:
             logs = self.forced_log_probabilities(read) if confidence else None
             for i, (sources, target) in enumerate(read):
                 weights, own = attention_weights.of_sentence(i, 1), logs[i] if logs else None
-                yield self.with_doubts(self.explain_output(sources, target, weights, reading, own))
+                yield self.with_doubts(self.explain_output(sources, target, weights, reading, own), sources)
 
-    def with_doubts(self, explanation: Explanation) -> Explanation:
+    def with_doubts(self, explanation: Explanation, sources: dict[str, TextWithWords]) -> Explanation:
         """The explanation with its doubtful words. A source word can be left out wrongly in a translation only."""
-        return with_doubts(explanation, complete=self.bundle.card.task in TRANSLATIONS)
+        name = next((name for name in self.bundle.card.model.texts if name in sources), None)
+        unseen = sources[name].words_with(self.bundle.tokenizers[name].unseen_ids) if name else []
+        return with_doubts(explanation, self.bundle.card.task in TRANSLATIONS, unseen)
 
     def forced_attention(self, pairs: Sequence[TextPair], reading: AttentionReading | None = None) -> AttentionWeights:
         """Attention weights (B, 1, L, ...) of a batch of outputs by forced decoding, with what a reading needs; images
@@ -124,7 +126,7 @@ class ForcedDecoder:
         if not explained:
             return ForcedOutput(pair[1].encoded.ids, sum(logs))
         weights = self.forced_attention([pair], self.best_reading)
-        explanation = self.with_doubts(self.explain_output(*pair, weights, self.best_reading, logs[:-1]))
+        explanation = self.with_doubts(self.explain_output(*pair, weights, self.best_reading, logs[:-1]), pair[0])
         return ForcedOutput(pair[1].encoded.ids, sum(logs), explanation)
 
     def forced_log_probabilities(self, pairs: Sequence[TextPair]) -> list[list[float]]:

@@ -3,6 +3,7 @@
 Both the service's engine thread and the offline commands use `SequenceGenerator`.
 """
 
+import math
 from collections import deque
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -100,7 +101,10 @@ class SequenceGenerator(ForcedDecoder):
                 key,
                 row.request.options,
                 row.max_length,
-                row.request.explain or row.request.options.replace_unknown or row.aligns_terms,
+                row.request.explain
+                or row.request.options.replace_unknown
+                or row.request.min_alternative_probability > 0
+                or row.aligns_terms,
                 () if row.aligns_terms else row.constraints,
                 row.prefix.for_search(tokenizer, row.request.options.n_best > 1) if row.prefix else None,
                 self.request_encoder.input_words(row) if row.request.options.post_editing_penalty else frozenset(),
@@ -242,7 +246,8 @@ class SequenceGenerator(ForcedDecoder):
                 if terms:
                     explanation = explain_terms(explanation, [term for term, _ in terms], [span for _, span in terms])
             score, log_probability = hypothesis.score, hypothesis.log_probability
-            candidates.append(Candidate(decoded.text, score, log_probability, hypothesis.ids, terms, explanation))
+            if not (k and row.prefix and self._is_improbable(row.prefix, row.request, result, k)):
+                candidates.append(Candidate(decoded.text, score, log_probability, hypothesis.ids, terms, explanation))
         if row.case:
             candidates = [recased_candidate(one, row.case, self.bundle.tokenizers["target"]) for one in candidates]
         candidates = different_words(candidates, row.prefix)[: row.request.options.n_best]
@@ -251,6 +256,13 @@ class SequenceGenerator(ForcedDecoder):
             others = [one for one in candidates if one.text != unedited.text]
             candidates = [unedited, *others][: row.request.options.n_best]
         return GenerationResult(candidates, candidates[0].explanation if candidates else None)
+
+    def _is_improbable(self, prefix: EncodedPrefix, request: Request, result: SearchResult, k: int) -> bool:
+        """Whether the first token of the k-th output after a prefix is less probable than alternatives should be."""
+        if not (least := request.min_alternative_probability) or result.token_log_probabilities is None:
+            return False
+        behind = result.token_log_probabilities[k][len(prefix.encoded.ids) :]
+        return bool(behind) and math.exp(behind[0]) < least
 
     def _keeps_unedited(self, row: EncodedRequest, best: Candidate) -> bool:
         """Whether the machine translation is the better answer: the model is less sure of its own than asked for."""
@@ -318,7 +330,7 @@ class SequenceGenerator(ForcedDecoder):
         logs = result.token_log_probabilities[k] if result.token_log_probabilities else None
         weights = self._with_posterior(row, ids, result.attention_weights.of_output(k))
         explanation = self.explain_output(sources, output, weights, self.best_reading, logs)
-        explanation = self.with_doubts(explanation)  # before a reverse model changes the links
+        explanation = self.with_doubts(explanation, sources)  # before a reverse model changes the links
         if self.reverse:
             explanation = symmetrized_explanation(explanation, self._explain_reverse(row.request, decoded.text))
         return explanation

@@ -24,7 +24,8 @@ class Request:
     (and `target`) whose words are separated by spaces, independent of the model's training data; the others are raw.
     `terms`: spans of the first text, in its order, with the exact text that stands for each in the output.
     `target_prefix`: the text with which outputs begin; what follows begins a new word. Several outputs (`n_best`) then
-    differ in the first word after it, also after an empty one.
+    differ in the first word after it, also after an empty one; `min_alternative_probability`: but for the best, only
+    those whose first token there is as probable.
     `explain`: explain the best output; `explain_all`: with it, every output.
     """
 
@@ -35,6 +36,7 @@ class Request:
     images: dict[str, np.ndarray] = field(default_factory=dict)
     terms: tuple[Term, ...] = ()
     target_prefix: str | None = None
+    min_alternative_probability: float = 0.0
     explain_all: bool = False
 
     @property

@@ -1,6 +1,6 @@
 """Descriptions of a training (plan, job), the reports that it emits while it runs, and the observer interface."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -50,28 +50,20 @@ class DevSet:
         images = {name: image for name, image in all_images.items() if image is not None}
         return Request(texts, options, explain, self.tokenised, images)
 
-    def examples(self, tokenizers: Mapping[str, Tokenizer], count: int = 3) -> list[dict[str, str]]:
-        """Example sources for trying the model, detokenised. Taken evenly from the rows of the whole set that have
-        every text and whose first source has EXAMPLE_WORDS words; where there are none, from all rows with text."""
+    def example_rows(self, rows: Iterable[int]) -> list[int]:
+        """The rows that are good examples for trying a model: with every text, and EXAMPLE_WORDS words in the first
+        source. Where there are none, those with text."""
         first, *_ = self.sources
-        rows = [row for row, line in enumerate(self.sources[first]) if line.strip()]
-        complete = [row for row in rows if all(lines[row].strip() for lines in self.sources.values())]
-        short = [
-            row for row in complete if EXAMPLE_WORDS[0] <= len(self.sources[first][row].split()) <= EXAMPLE_WORDS[1]
-        ]
-        candidates = short or rows
-        chosen = sorted({(2 * i + 1) * len(candidates) // (2 * count) for i in range(count)} if candidates else ())
+        with_text = [row for row in rows if self.sources[first][row].strip()]
+        complete = [row for row in with_text if all(lines[row].strip() for lines in self.sources.values())]
+        least, most = EXAMPLE_WORDS
+        return [row for row in complete if least <= len(self.sources[first][row].split()) <= most] or with_text
 
-        def written(name: str, line: str) -> str:
-            if name not in self.tokenised:
-                return line.strip()
-            tokenizer = tokenizers[name]
-            return tokenizer.detokenize(join_subwords(line, tokenizer.config.segmentation)).text
-
-        return [
-            {name: written(name, lines[row]) for name, lines in self.sources.items() if lines[row].strip()}
-            for row in (candidates[index] for index in chosen)
-        ]
+    def written(self, name: str, line: str, tokenizer: Tokenizer) -> str:
+        """A line of a source or reference as text for people, detokenised."""
+        if name not in self.tokenised:
+            return line.strip()
+        return tokenizer.detokenize(join_subwords(line, tokenizer.config.segmentation)).text
 
 
 @dataclass(frozen=True)

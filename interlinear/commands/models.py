@@ -61,7 +61,7 @@ def dev_bleu(record: "ModelRecord") -> str:
     """The dev BLEU score and, if recorded, what it was measured on."""
     if record.dev_bleu is None:
         return "-"
-    return f"{record.dev_bleu:.1f}" + (f" ({record.dev_bleu_of})" if record.dev_bleu_of else "")
+    return f"{record.dev_bleu:.2f}" + (f" ({record.dev_bleu_of})" if record.dev_bleu_of else "")
 
 
 def promote(

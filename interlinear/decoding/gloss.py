@@ -16,6 +16,7 @@ REASONS = {
     "low_probability": f"a probability under {THRESHOLDS.probability:.0%}",
     "repeated": "said twice",
     "untranslated": "not translated",
+    "unseen": "never seen in training",
 }
 
 

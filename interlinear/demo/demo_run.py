@@ -49,7 +49,7 @@ class DemoRun:
         self.step("A small corpus of German and English, prepared for training")
         self.run("prepare", RECIPE, "--data", DATA)
         self.train(fresh)
-        self.step("Its scores on sentences that it has not seen")
+        self.step("Its scores on generated sentences that it has not seen")
         self.say(self.run("evaluate", f"models:/{MODEL}@champion", "--data", DATA, "--output", OUTPUT))
         self.step("The registry's champion, behind a REST service")
         outputs = (self.folder / OUTPUT).read_text(encoding="utf-8").splitlines()

@@ -13,6 +13,7 @@ import mlflow
 import requests
 from mlflow.exceptions import MlflowException
 from mlflow.store.entities import PagedList
+from mlflow.utils.mlflow_tags import MLFLOW_RUN_NOTE
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
 from registry.address import LOCKED, check_reachable, mask_password, sqlite_file, tracking_uri
@@ -23,8 +24,11 @@ from seq2seq.installation import shell_command
 
 _T = TypeVar("_T")
 
-# so that MLflow's page shows runs and curves at once
-EXPERIMENT_TAGS = {"mlflow.experimentKind": "custom_model_development"}
+EXPERIMENT_TAGS = {
+    "mlflow.experimentKind": "custom_model_development",  # so that MLflow's page shows runs and curves at once
+    MLFLOW_RUN_NOTE: "Trainings: a run for each, with its recipe, data, curves, figures and model, and runs of its "
+    "evaluations below it. Tunings, and the seeds of a system, are runs below a common one.",
+}
 
 # Packages of object stores' clients, whose errors MLflow passes on.
 _OBJECT_STORE_CLIENTS = ("botocore", "boto3", "s3transfer", "google", "azure")

@@ -1,12 +1,15 @@
 """MLflow metadata of a bundle: tags, signature, input example and requirements."""
 
 import json
+from collections.abc import Mapping
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, distribution, version
 from typing import TYPE_CHECKING
 
 from mlflow.types import ColSpec, DataType, ParamSchema, ParamSpec, Schema, TensorSpec
 
+from registry.names import CHAMPION
+from seq2seq.bundle.readme import usage_commands
 from seq2seq.installation import DISTRIBUTION
 
 if TYPE_CHECKING:
@@ -34,8 +37,20 @@ def model_tags(card: "ModelCard") -> dict[str, str]:
         SHORTLIST_TAG: card.files.get("shortlist.safetensors"),
     }
     if bleu := card.metrics.get("dev_bleu"):
-        tags |= {"dev_bleu": f"{bleu.score:.2f}", "dev_bleu_signature": bleu.signature, "dev_bleu_of": card.dev_search}
+        tags |= {"dev_bleu": str(bleu.score), "dev_bleu_signature": bleu.signature, "dev_bleu_of": card.dev_search}
     return {key: str(value) for key, value in tags.items() if value}
+
+
+def registered_model_description(name: str, tags: Mapping[str, str], store: str) -> str:
+    """What a registered model is, in Markdown, for the registry's page; `tags` are those of its first version."""
+    about = f"{tags.get('task', 'translation')}, {tags.get('languages', 'languages not stated')}".capitalize()
+    return "\n".join(
+        [
+            f"{about}. The alias `{CHAMPION}` is what is served; the description of a version is its model card.",
+            "",
+            *(f"    {command}" for command in usage_commands(f"models:/{name}@{CHAMPION}", name, store)),
+        ]
+    )
 
 
 def model_signature(card: "ModelCard") -> "ModelSignature":

@@ -1,6 +1,8 @@
 """Logs bundles as models, registers them as versions of a name, and moves aliases."""
 
+import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -10,6 +12,7 @@ from pathlib import Path
 import mlflow
 from mlflow.entities import LoggedModelOutput, LoggedModelStatus
 from mlflow.models import Model
+from mlflow.utils.mlflow_tags import MLFLOW_MODEL_VERSIONS
 
 from registry.names import CHAMPION, VersionName, check_alias, check_name, parse_model_name
 from registry.store.connection import if_missing
@@ -19,8 +22,9 @@ from registry.store.mlflow_metadata import (
     model_signature,
     model_tags,
     pip_requirements,
+    registered_model_description,
 )
-from registry.store.model_reader import LOGGED_MODEL_NAME, ModelReader
+from registry.store.model_reader import ModelReader
 from registry.store.records import LoggedBundle, Promotion
 from seq2seq.bundle.readme import readme_of_version
 from seq2seq.errors import RegistryError, UsageError
@@ -54,7 +58,7 @@ class MlflowStore(ModelReader):
                     self.client.delete_logged_model(earlier.model_id)
             logged_model = logged_model or self.client.create_logged_model(
                 run.info.experiment_id,
-                LOGGED_MODEL_NAME,
+                logged_model_name(str(run.info.run_name)),
                 source_run_id=run_id,
                 tags=dict(tags or {}) | own,
                 params=run.data.params,
@@ -110,14 +114,15 @@ class MlflowStore(ModelReader):
         """
         check_name(name)
         with self.errors(), _as_current_store(self.uri):
+            model = self.client.get_logged_model(logged.model_id)
             if all(known.name != name for known in self._list_models()):
+                about = registered_model_description(name, model.tags, self.display_uri)
                 with if_missing():
-                    self.client.create_registered_model(name)
+                    self.client.create_registered_model(name, description=about)
             source = f"models:/{logged.model_id}"
             # of an interrupted attempt
             version = next((v for v in self._list_versions(name) if v.source == source), None)
             if version is None:
-                model = self.client.get_logged_model(logged.model_id)
                 version = self.client.create_model_version(
                     name,
                     source,
@@ -125,8 +130,13 @@ class MlflowStore(ModelReader):
                     model_id=logged.model_id,
                     tags={key: value for key, value in model.tags.items() if not key.startswith("mlflow.")},
                 )
-                card = readme_of_version(logged.description, name, str(version.version))
+                card = readme_of_version(logged.description, name, str(version.version), self.display_uri)
                 self.client.update_model_version(name, version.version, card)
+            # As MLflow's own `register_model` does: its page shows by this tag where a logged model is registered.
+            known = json.loads(model.tags.get(MLFLOW_MODEL_VERSIONS, "[]"))
+            if (name, str(version.version)) not in {(one["name"], str(one["version"])) for one in known}:
+                versions = json.dumps([*known, {"name": name, "version": version.version}])
+                self.client.set_logged_model_tags(logged.model_id, {MLFLOW_MODEL_VERSIONS: versions})
             if champion and CHAMPION not in self.client.get_registered_model(name).aliases:
                 self.client.set_registered_model_alias(name, CHAMPION, version.version)
             return str(version.version)
@@ -162,6 +172,11 @@ class MlflowStore(ModelReader):
             self.client.set_registered_model_alias(name, alias, version)
             for key, value in promotion.tags(version).items():
                 self.client.set_model_version_tag(name, version, f"{alias}.{key}", value)
+
+
+def logged_model_name(run_name: str) -> str:
+    """The name of a run's model: the run's, without the characters that MLflow refuses in it."""
+    return re.sub(r"""[/:.%"']""", "_", run_name)
 
 
 @contextmanager

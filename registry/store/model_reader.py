@@ -21,7 +21,7 @@ from registry.store.records import ModelRecord, RegisteredVersion, StoredModel
 from seq2seq.errors import RegistryError, UnknownModelError
 from seq2seq.installation import shell_command
 
-LOGGED_MODEL_NAME = "model"  # a run's bundle is `runs:/ID/model`
+ANY_NAME = "model"  # `runs:/ID/model` is the model that a run has logged, whatever its name
 
 _MAX_DIGITS = 9  # of a version's number, within a database's integer type
 
@@ -157,14 +157,13 @@ class ModelReader(MlflowConnection):
     def _list_versions(self, name: str) -> Iterator[ModelVersion]:
         return (version for version in paginate(self.client.search_model_versions) if version.name == name)
 
-    def logged(self, run: Run, name: str = LOGGED_MODEL_NAME) -> list[LoggedModel]:
-        """The models that a run has logged under a name, oldest first, including interrupted attempts."""
+    def logged(self, run: Run, name: str = ANY_NAME) -> list[LoggedModel]:
+        """The models that a run has logged under a name, or under any, oldest first, including interrupted attempts."""
         models = self.client.search_logged_models(
             [run.info.experiment_id], f"source_run_id = '{run.info.run_id}'", max_results=50
         )
-        return sorted(
-            (model for model in models if model.name == name), key=lambda model: int(model.creation_timestamp)
-        )
+        named = (model for model in models if name in (model.name, ANY_NAME))
+        return sorted(named, key=lambda model: int(model.creation_timestamp))
 
     def _model_of_run(self, name: RunName) -> StoredModel:
         with self.errors():

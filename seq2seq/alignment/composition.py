@@ -48,7 +48,9 @@ def compose_explanations(first: Explanation, second: Explanation) -> Explanation
     )
     located = compose_terms(first, second)
     terms = [Term(*term.source, target="") for term in located]
-    explained = explain_terms(with_doubts(composed, complete=True), terms, [term.target for term in located])
+    unseen = [doubt.word for doubt in first.doubts or () if doubt.reason == "unseen"]
+    doubted = with_doubts(composed, complete=True, unseen=unseen)
+    explained = explain_terms(doubted, terms, [term.target for term in located])
     return explained if terms else explained.model_copy(update={"terms": None})
 
 

@@ -39,15 +39,17 @@ class DoubtThresholds:
 THRESHOLDS = DoubtThresholds()
 
 
-def with_doubts(explanation: Explanation, complete: bool, thresholds: DoubtThresholds = THRESHOLDS) -> Explanation:
+def with_doubts(explanation: Explanation, complete: bool, unseen: Sequence[int] = ()) -> Explanation:
     """The explanation with its doubts; unchanged if the probabilities of its words are not known.
 
     complete: the output says all that the source says, as a translation does and a summary does not; only then can a
-    source word be untranslated.
+    source word be untranslated. unseen: the source words that the model's training text did not have.
     """
     if explanation.confidence is None:
         return explanation
-    return explanation.model_copy(update={"doubts": find_doubts(explanation, complete, thresholds)})
+    words = texts(explanation.source)
+    found = [Doubt(reason="unseen", side="source", word=i) for i in unseen if not is_punctuation(words[i])]
+    return explanation.model_copy(update={"doubts": find_doubts(explanation, complete) + found})
 
 
 def find_doubts(explanation: Explanation, complete: bool, thresholds: DoubtThresholds = THRESHOLDS) -> list[Doubt]:

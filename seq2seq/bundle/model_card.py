@@ -35,7 +35,7 @@ class ModelCard(BaseModel):
     recipe: dict[str, Any] = Field({}, description="the training recipe, kept as a record")
     data: dict[str, Any] = Field({}, description="name and fingerprints of the data, kept as a record")
     metrics: dict[str, Score] = {}
-    examples: list[dict[str, str]] = Field([], description="texts of the dev set, by source name")
+    examples: list[dict[str, str]] = Field([], description="inputs of the dev set, by source name; images in base64")
     git_commit: str | None = None
     versions: dict[str, str] = {}
     created: str = ""

@@ -1,5 +1,6 @@
 """Renders a bundle's `README.md`, the model card for people, from the content of `model.json`."""
 
+import shlex
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -15,18 +16,21 @@ PURPOSES = {
 DEV_SCORES = {"dev_bleu": "dev BLEU", "dev_rouge_l": "dev ROUGE-L"}  # scores of the model's outputs
 
 
-def usage_commands(model: str, name: str) -> tuple[str, ...]:
-    """Example commands for a model; `model` is its argument on the command line, `name` its name in the service."""
+def usage_commands(model: str, name: str, store: str | None = None) -> tuple[str, ...]:
+    """Example commands for a model; `model` is its argument on the command line, `name` its name in the service,
+    `store` the address of the MLflow store that has it."""
+    tracking = f" --tracking {shlex.quote(store)}" if store else ""
     return (
-        f"interlinear info {model}",
-        f"interlinear translate {model} < text",
-        f"interlinear serve --model {name}={model}",
+        f"interlinear info {model}{tracking}",
+        f"interlinear translate {model}{tracking} < text",
+        f"interlinear serve --model {name}={model}{tracking}",
     )
 
 
-def readme_of_version(text: str, name: str, version: str) -> str:
-    """The text of a README whose commands use a registered version instead of a folder."""
-    pairs = zip(usage_commands("FOLDER", "NAME"), usage_commands(f"models:/{name}/{version}", name), strict=True)
+def readme_of_version(text: str, name: str, version: str, store: str) -> str:
+    """The text of a README whose commands use a registered version in a store instead of a folder."""
+    registered_commands = usage_commands(f"models:/{name}/{version}", name, store)
+    pairs = zip(usage_commands("FOLDER", "NAME"), registered_commands, strict=True)
     for of_folder, registered in pairs:
         text = text.replace(f"    {of_folder}", f"    {registered}")
     return text

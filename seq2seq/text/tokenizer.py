@@ -24,7 +24,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from seq2seq.errors import BundleError
 from seq2seq.text.casing import Casing, CasingCounter
-from seq2seq.text.config import BYTES, Span, TextConfig
+from seq2seq.text.config import BYTES, UNKNOWN, Span, TextConfig
 from seq2seq.text.detokenizer import (
     Decoded,
     change_spaces,
@@ -241,6 +241,12 @@ class Tokenizer:
             beginnings = {left for left, _ in self._merges}
             pieces = (p[1:] for p in self._vocabulary if p.startswith("▁") and p not in beginnings)
         return tuple(piece for piece in pieces if piece.isalpha())
+
+    @cached_property
+    def unseen_ids(self) -> frozenset[int]:
+        """The ids of what no training text had: the unknown word and, in BPE, the bytes of other characters."""
+        first = len(self.config.reserved)
+        return frozenset({UNKNOWN, *(range(first, first + len(BYTES)) if self.config.units == "bpe" else ())})
 
     def fingerprint(self) -> str:
         """SHA-256 (hex) of the file's content."""

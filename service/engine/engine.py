@@ -328,4 +328,5 @@ def deduplication_key(request: Request) -> Hashable:
         request.tokenised,
         request.terms,
         request.target_prefix,
+        request.min_alternative_probability,
     )

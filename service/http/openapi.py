@@ -7,11 +7,13 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 
+from seq2seq.bundle import Task
+from seq2seq.source_names import MT
 from service.http.dependencies import TIMEOUT_HEADER, Service
 from service.http.parsing import JSON, MULTIPART, URLENCODED
 from service.http.requests import ApiRequest
 from service.inference.images import MEDIA_TYPES
-from service.models import ServedModels
+from service.models import ServedModel, ServedModels
 from service.problems import ProblemDetails, problem_responses
 from service.settings import Settings
 
@@ -22,7 +24,7 @@ TIMEOUT_PARAMETER = {
     "schema": {"type": "number", "exclusiveMinimum": 0},
 }
 
-TEXT_ROUTES = {  # task -> (route, field that holds the text)
+TEXT_ROUTES: dict[Task, tuple[str, str]] = {  # task -> (route, field that holds the text)
     "translation": ("/translate", "q"),
     "multimodal": ("/translate/multimodal", "q"),
     "post-edit": ("/post-edit", "translation"),
@@ -51,6 +53,7 @@ def install_openapi(app: FastAPI) -> None:
             remove_validation_errors(description)
             name_request_schemas(description)
             add_security_schemes(description, service.settings)
+            add_examples(description, service.models)
             add_links(description, service.models)
             app.openapi_schema = description
         return app.openapi_schema
@@ -126,6 +129,30 @@ def add_security_schemes(description: dict[str, Any], settings: Settings) -> Non
                 operation["security"] = [{}, {"key": []}]
 
 
+def add_examples(description: dict[str, Any], models: ServedModels) -> None:
+    """Write the examples of requests in the languages of the service: those of the first model for a route's task, with
+    an example text of it."""
+    tasks: dict[str, Task] = {path: task for task, (path, _) in TEXT_ROUTES.items()}
+    for path, methods in description["paths"].items():
+        served = models.for_task(tasks.get(path, "translation"))
+        if served and "requestBody" in (operation := methods.get("post", {})):
+            own = example_fields(served[0])
+            for body in operation["requestBody"]["content"].values():
+                body["example"] = {name: own.get(name, value) for name, value in body["example"].items()}
+
+
+def example_fields(model: ServedModel) -> dict[str, str]:
+    """Values of request fields for a model. Where no example has a translation, in suggestions and glossaries, it
+    stands for one."""
+    source, target = model.language_pair
+    fields = {"source": source, "target": target, "source_lang": source, "target_lang": target}
+    texts = next(iter(model.examples), {})
+    if text := texts.get(model.source):
+        longest = max(text.split(), key=len).strip(".,!?")
+        fields |= {"q": text, "text": text, "source_text": text, "s": text, "entries": f"{longest}\t{longest}"}
+    return fields | ({"translation": texts[MT]} if MT in texts else {})
+
+
 def add_links(description: dict[str, Any], models: ServedModels) -> None:
     """Add links from `/models`, `/languages` and `/frontend/settings` to the routes of the tasks that are served.
 
@@ -150,7 +177,7 @@ def add_links(description: dict[str, Any], models: ServedModels) -> None:
         )
 
 
-def _add_link(description: dict[str, Any], start: str, task: str, about: str, fields: dict[str, str]) -> None:
+def _add_link(description: dict[str, Any], start: str, task: Task, about: str, fields: dict[str, str]) -> None:
     """Add one link from a route's answer to a task's route, with the text of the task's example."""
     path, text = TEXT_ROUTES[task]
     target = description["paths"][path]["post"]

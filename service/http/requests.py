@@ -145,6 +145,11 @@ class GenerateRequest(ApiRequest):
         return None
 
     @property
+    def min_alternative_probability(self) -> float:
+        """The least probability of an alternative's first token after that text."""
+        return 0.0
+
+    @property
     def split_mode(self) -> SplitMode:
         """How texts are split into sentences."""
         return "1"
@@ -260,6 +265,13 @@ class TranslateRequest(TextsRequest):
         "are; default: true",
     )
     target_prefix: str | None = None
+    min_alternative_expansion_prob: float | None = Field(
+        None,
+        ge=0,
+        le=1,
+        description="with `target_prefix`: alternatives whose first token after it is less probable are left out; "
+        "default: 0",
+    )
 
     @classmethod
     def limited_fields(cls, settings: Settings) -> dict[str, Any]:
@@ -286,6 +298,10 @@ class TranslateRequest(TextsRequest):
     @property
     def output_prefix(self) -> str | None:
         return self.target_prefix
+
+    @property
+    def min_alternative_probability(self) -> float:
+        return self.min_alternative_expansion_prob or 0.0
 
     @property
     def term_options(self) -> TermOptions:

@@ -293,7 +293,8 @@ class ModelDescription(ApiResponse):
     recipe: str | None = Field(None, description="name of the recipe", examples=["rnnsearch"])
     dataset: str | None = Field(None, description="name of the training data set", examples=["multi30k-de-en"])
     examples: list[dict[str, str]] = Field(
-        description="example texts by source: from its dev set, or else words of its vocabulary",
+        description="example texts by source, and images as JPEG files in base64: from its dev set, or else words of "
+        "its vocabulary",
         examples=[[{"source": "Ein Hund läuft."}]],
     )
     words: dict[str, int] = Field(

@@ -75,6 +75,7 @@ class SearchInput:
             explain=bool(request.explain),
             images=dict(item.images),
             target_prefix=request.output_prefix,
+            min_alternative_probability=request.min_alternative_probability,
         )
         return SearchInput(item, search, how)
 

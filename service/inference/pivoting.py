@@ -95,6 +95,7 @@ def pivot_text(engine: Engine, index: int, sentence: Sentence, candidate: Candid
         sentence.request.explain,
         terms=terms,
         target_prefix=sentence.request.target_prefix,
+        min_alternative_probability=sentence.request.min_alternative_probability,
     )
     return PivotText(index, candidate, SegmentedText.of(model, request, SegmentationOptions("0", fits=engine.fits)))
 

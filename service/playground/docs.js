@@ -1,7 +1,7 @@
 // The API documentation page, rendered from /openapi.json.
 
-import { copy } from "./common/copy.js";
 import { byId, element } from "./common/elements.js";
+import { trial } from "./docs-trial.js";
 
 const description = await (await fetch("/openapi.json")).json();
 const resolve = (schema) => (schema?.$ref ? schema.$ref.slice(2).split("/").reduce((at, key) => at[key], description) : schema);
@@ -11,20 +11,6 @@ const code = (textContent) => element("code", { textContent });
 function prose(text) {
   const parts = text.replace(/(\S)\n(?=\S)/g, "$1 ").split("`");
   return parts.map((part, i) => (i % 2 ? code(part) : part));
-}
-
-const COPY = "M8.5 7H15A1.5 1.5 0 0 1 16.5 8.5V15A1.5 1.5 0 0 1 15 16.5H8.5A1.5 1.5 0 0 1 7 15V8.5A1.5 1.5 0 0 1 8.5 7ZM4.5 13H3.5V4.5A1 1 0 0 1 4.5 3.5H13V4.5";
-
-// A command with a button that copies it.
-function request(command) {
-  const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-  svg.setAttribute("viewBox", "0 0 20 20");
-  svg.setAttribute("aria-hidden", "true");
-  svg.append(document.createElementNS("http://www.w3.org/2000/svg", "path"));
-  svg.firstChild.setAttribute("d", COPY);
-  const button = element("button", { type: "button", className: "act" }, svg, element("span", { textContent: "Copy" }));
-  button.onclick = () => copy(button, command);
-  return element("div", { className: "request" }, element("pre", {}, code(command)), button);
 }
 
 // Short description of a type and its limits.
@@ -58,20 +44,6 @@ function fields(given) {
 }
 
 const JSON_TYPE = "application/json";
-const quoted = (text) => (/^[\w.,:@/=-]+$/u.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`); // for a shell
-
-// The options by which curl sends an example of a body: JSON, or a form with its files.
-function bodyOptions(body) {
-  if (body[JSON_TYPE]) return [`-H 'Content-Type: ${JSON_TYPE}'`, `-d ${quoted(JSON.stringify(body[JSON_TYPE].example))}`];
-  const { schema, example } = body["multipart/form-data"];
-  const files = Object.entries(resolve(schema).properties).filter(([, field]) => field.format === "binary");
-  return [...Object.entries(example), ...files.map(([name]) => [name, "@report.docx"])].map((field) => `-F ${quoted(field.join("="))}`);
-}
-
-function curl(method, path, body) {
-  const options = [...(method === "delete" ? ["-X DELETE"] : []), `${location.origin}${path}`, ...(body ? bodyOptions(body) : [])];
-  return ["curl", ...options].join(" ");
-}
 
 // The fields of every JSON response that is no error, each under its heading.
 function responses(details) {
@@ -91,7 +63,7 @@ function operation(path, method, details) {
   const headers = (details.parameters ?? []).filter((p) => p.in === "header");
   const parts = [
     element("summary", {}, element("b", { textContent: method.toUpperCase() }), code(path), element("span", {}, ...prose(details.description ?? details.summary))),
-    request(curl(method, path, body)),
+    ...trial(path, method, details, resolve),
   ];
   if (body) parts.push(element("h3", { textContent: "Request" }), fields((body[JSON_TYPE] ?? body["multipart/form-data"]).schema));
   if (headers.length)

@@ -28,7 +28,7 @@ def write_small(folder: Path, seed: int = 1) -> Path:
         model=config,
         recipe={"name": "rnnsearch"},
         data={"name": "demo"},
-        metrics={"dev_bleu": Score(score=41.25, signature="nrefs:1")},
+        metrics={"dev_bleu": Score(score=41.147, signature="nrefs:1")},
         git_commit="0123abc",
     )
     write_bundle(folder, build(config), {"source": tokenizer, "target": tokenizer}, card)

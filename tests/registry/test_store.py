@@ -1,5 +1,6 @@
 """A real MLflow store: logging, registering, aliases, MLflow's own tools, and unreachable stores."""
 
+import json
 import os
 import shutil
 import socket
@@ -98,12 +99,33 @@ def test_a_version_describes_itself(make_bundle: Callable[..., Path], store: Mlf
         "de-en",
         "rnnsearch",
         "demo",
-        41.25,
+        41.147,  # rounded once, where it is shown
         run_id,
     )
     made = store.client.get_model_version("de-en", "1")
     assert made.tags["git_commit"] == "0123abc"
-    assert "# rnnsearch: de, en" in made.description and "| dev BLEU | 41.25 |" in made.description
+    assert "# rnnsearch: de, en" in made.description and "| dev BLEU | 41.15 |" in made.description
+    assert f"    interlinear translate models:/de-en/1 --tracking {store.uri} < text" in made.description
+    about = store.client.get_registered_model("de-en").description
+    assert "Translation, de-en." in about and f"models:/de-en@champion --tracking {store.uri}" in about
+    experiment = store.client.get_experiment(store.client.get_run(run_id).info.experiment_id)
+    assert experiment.tags["mlflow.note.content"].startswith("Trainings: ")
+
+
+def test_a_logged_model_has_its_run_s_name_and_says_where_it_is_registered(
+    make_bundle: Callable[..., Path], store: MlflowStore
+):
+    run = store.client.create_run(store.experiment("named"), run_name="small.demo")
+    logged = store.log_model(make_bundle(), run.info.run_id)
+    for name in ("de-en", "other", "de-en"):
+        store.register(logged, name)
+    model = store.client.get_logged_model(logged.model_id)
+    assert model.name == "small_demo"
+    registered = json.loads(model.tags["mlflow.modelVersions"])
+    assert [(one["name"], int(one["version"])) for one in registered] == [("de-en", 1), ("other", 1)]
+    for name in ("model", "small_demo"):
+        stored = store.find(parse_model_name(f"runs:/{run.info.run_id}/{name}"))
+        assert stored.location == model.artifact_location
 
 
 @contextmanager
@@ -190,8 +212,8 @@ def test_models_and_promote_at_the_command_line(
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split() == ["NAME", "VERSION", "ALIASES", "LANGUAGES", "DEV", "BLEU", "RECIPE", "DATA", "CREATED"]
     assert [line.split()[:5] for line in lines[1:]] == [
-        ["de-en", "2", "champion", "de-en", "41.2"],
-        ["de-en", "1", "-", "de-en", "41.2"],
+        ["de-en", "2", "champion", "de-en", "41.15"],
+        ["de-en", "1", "-", "de-en", "41.15"],
     ]
     assert interlinear(["promote", "de-en", "9", "--tracking", store.uri]) == 1
     assert "has no version 9. It has 1, 2." in capsys.readouterr().err

@@ -1,6 +1,7 @@
 """Small trained models, one or two for each task, and services that serve them."""
 
 import asyncio
+import base64
 import itertools
 import json
 import os
@@ -40,6 +41,7 @@ from service.http.server import server_config
 from service.settings import ServedModelConfig, Settings
 from tests.registry.servers import postgres
 from tests.service.balls import COLOURS, CORNERS, SIZE, picture
+from training.loop.examples import jpeg
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -98,6 +100,12 @@ class Example:
     texts: dict[str, str | None]
     target: str
     image: np.ndarray | None = None
+
+    @property
+    def shown(self) -> dict[str, str]:
+        """The inputs as a model card has them."""
+        inputs = {name: text for name, text in self.texts.items() if text}
+        return inputs if self.image is None else inputs | {"image": base64.b64encode(jpeg(self.image)).decode()}
 
 
 def texts(pairs: list[tuple[str, str]]) -> list[Example]:
@@ -192,7 +200,7 @@ def train(
         search=SearchOptions(min_length=min_length),
         limits=Limits(source_length=150),
         metrics={"bleu": Score(score=99.0, signature="a test's")},
-        examples=[{name: text for name, text in rows[i].texts.items() if text} for i in examples],
+        examples=[rows[i].shown for i in examples],
     )
     write_bundle(folder, model.eval(), tokenizers, card)
     return folder
@@ -259,6 +267,7 @@ class Bundles:
             balls(),
             learnt=0.1,
             task="multimodal",
+            examples=(0,),
             images=ImageGrid(rows=2, columns=2, features=128, network=ImageNetwork(kind="small", size=SIZE)),
             sentinel=True,
             image_words=1.0,

@@ -27,6 +27,7 @@ from training.data.baselines import Baseline, most_frequent_output
 from training.data.prepare.prepared import PreparedData, PreparedSplit
 from training.events import TrainingJob
 from training.loop.batches import BatchLoader, BatchPlan
+from training.loop.examples import choose_examples
 from training.loop.out_of_memory import empty_cache, halve
 from training.loop.process_group import ProcessGroup
 
@@ -35,7 +36,8 @@ from training.loop.process_group import ProcessGroup
 class DevEvaluation:
     """Dev-set results of one set of weights. `value` is the deciding score; higher is better.
 
-    `gate`: the contextual gates' mean value over the dev set's words, the share of the annotations.
+    `gate`: the contextual gates' mean value over the dev set's words, the share of the annotations. `outputs`: of the
+    rows that were searched.
     """
 
     perplexity: float
@@ -43,6 +45,7 @@ class DevEvaluation:
     rouge: Score | None  # ROUGE-L, where it is the deciding score
     value: float
     gate: float | None = None
+    outputs: tuple[str, ...] = ()
 
 
 class Evaluator:
@@ -82,10 +85,11 @@ class Evaluator:
         tokens = sum(plan.target_tokens(update) for update in range(plan.updates))
         self.workers.all_reduce(sums)
         perplexity = math.exp(min(float(sums[0]) / tokens, 100.0))
-        bleu, rouge = self.dev_scores()
+        outputs = self.dev_outputs()
+        bleu, rouge = self.scores_of(outputs)
         decisive = rouge.score if rouge else bleu.score if self.settings.score == "bleu" else -perplexity
         gate = float(sums[1]) / tokens if self.model.config.contextual_gates else None
-        return DevEvaluation(perplexity, bleu, rouge, decisive, gate)
+        return DevEvaluation(perplexity, bleu, rouge, decisive, gate, outputs)
 
     def sums_of(self, batch: Batch) -> Tensor:
         """The negative log-likelihood of a batch and the sum of its words' gates (0 without gates), (2,), on the CPU;
@@ -101,15 +105,13 @@ class Evaluator:
         first, second = halve(batch)
         return self.sums_of(first) + self.sums_of(second)
 
-    def dev_scores(self) -> tuple[Score, Score | None]:
-        """BLEU of the dev set's outputs, in the text's own form, and ROUGE-L where it is the deciding score."""
+    def dev_outputs(self) -> tuple[str, ...]:
+        """One output for each of the searched rows, in the text's own form."""
         chosen = self.searched_rows()
         own_rows = chosen[self.workers.rank :: self.workers.world_size]
-        outputs = list(self.translate(own_rows))
-        shares = self.workers.all_gather(outputs)
-        return self.scores_of(
-            [shares[i % self.workers.world_size][i // self.workers.world_size] for i in range(len(chosen))]
-        )
+        shares = self.workers.all_gather(list(self.translate(own_rows)))
+        world_size = self.workers.world_size
+        return tuple(shares[i % world_size][i // world_size] for i in range(len(chosen)))
 
     def searched_rows(self) -> Sequence[int]:
         """The rows of the dev set that are searched: all, or `dev_sentences` of them, evenly spread."""
@@ -117,13 +119,19 @@ class Evaluator:
         return rows if len(rows) <= limit else [int(i) for i in np.linspace(0, len(rows) - 1, limit)]
 
     def scores_of(self, hypotheses: Sequence[str]) -> tuple[Score, Score | None]:
-        """The dev scores of one output for each of the searched rows."""
+        """BLEU of one output for each of the searched rows, and ROUGE-L where it is the deciding score."""
         dev = self.job.dev
         references = [[reference[i] for i in self.searched_rows()] for reference in dev.references]
         outputs, reference_set = SystemOutputs.from_lines(hypotheses), ReferenceSet.from_lines(references)
         metric = Sacrebleu("bleu", bleu, dev.preprocessing)
         rouge = RougeL("rouge-l").score(outputs, reference_set) if self.settings.score == "rouge-l" else None
         return metric.score(outputs, reference_set), rouge
+
+    def examples(self, score: DevEvaluation) -> list[dict[str, str]]:
+        """Examples for trying the current weights, which have this score, by source."""
+        bundle = Bundle(self.model, self.prepared.tokenizers, self.card, self.job.run)
+        outputs = dict(zip(self.searched_rows(), score.outputs, strict=True))
+        return choose_examples(bundle, self.job.dev, self.dev, outputs)
 
     def baseline(self, score: DevEvaluation, train: PreparedSplit) -> Baseline:
         """The trivial baseline with the highest dev score by the deciding metric (BLEU where that is perplexity), with

@@ -36,11 +36,16 @@ def model_card(job: TrainingJob, model: Model) -> ModelCard:
     )
 
 
-def export_bundle(job: TrainingJob, model: Model, tokenizers: dict[str, Tokenizer], score: DevEvaluation) -> None:
-    """Write the run's bundle; its card has the dev scores and example sources. Raises TrainingError on write errors."""
+def export_bundle(
+    job: TrainingJob,
+    model: Model,
+    tokenizers: dict[str, Tokenizer],
+    score: DevEvaluation,
+    examples: list[dict[str, str]],
+) -> None:
+    """Write the run's bundle; its card has the dev scores and the examples. Raises TrainingError on write errors."""
     scores = {"dev_bleu": score.bleu, "dev_perplexity": Score(score=score.perplexity, signature="per token")}
     scores |= {"dev_rouge_l": score.rouge} if score.rouge else {}
-    examples = job.dev.examples(tokenizers)
     card = model_card(job, model).model_copy(update={"metrics": scores, "examples": examples})
     with save_errors(job.run / "bundle"):
         for leftover in job.run.glob(".bundle-*"):  # left by a process that was killed while writing

@@ -379,7 +379,8 @@ class Trainer:
             baseline=self.evaluator.baseline(score, self.data) if self.workers.rank == 0 else None,
         )
         if self.workers.rank == 0:
-            export_bundle(self.job, self.model, self.prepared.tokenizers, score)
+            examples = self.evaluator.examples(score)
+            export_bundle(self.job, self.model, self.prepared.tokenizers, score, examples)
             if self.uploader:
                 self.uploader.upload_bundle(self.job.run / "bundle")
         if not saved:

@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Any
 
 from mlflow.entities import Dataset, DatasetInput, InputTag, Param, Run
+from mlflow.utils.mlflow_tags import MLFLOW_RUN_NOTE
 from pydantic import ValidationError
 
 from registry.address import user
@@ -346,6 +347,9 @@ def _tags(plan: TrainingPlan) -> dict[str, str]:
         "run_folder": str(plan.run),
         "mlflow.source.name": "interlinear train",
         "mlflow.source.type": "LOCAL",
+        MLFLOW_RUN_NOTE: "\n\n".join(
+            filter(None, [plan.recipe.about, f"Trained on `{plan.dataset}`. Licence: {plan.licence}"])
+        ),
     }
     if plan.git_commit:
         tags |= {"git_commit": plan.git_commit, "mlflow.source.git.commit": plan.git_commit}

@@ -29,6 +29,8 @@ async def translate(service: Service, reservation: Reservation, request: Transla
     """Translate a text or a list of texts."""
     if request.target_prefix is not None and (request.many or request.markup):
         raise Problem.in_field("target_prefix", "is for one text without markup: send `q` as a string")
+    if request.target_prefix is None and request.min_alternative_expansion_prob is not None:
+        raise Problem.in_field("min_alternative_expansion_prob", "is for requests with `target_prefix`")
     texts = await read_texts(service, reservation, request)
     if request.markup and request.split_mode == "1":  # the number of lines is known once the text is read
         segmentation.check_lines([source.text for source in texts], service.settings.sentences)

@@ -1,7 +1,7 @@
 // The output pane: one answer, or two beside each other, and what went wrong.
 
 import { sentence } from "../common/api.js";
-import { byId } from "../common/elements.js";
+import { byId, shorten } from "../common/elements.js";
 import { identity, named } from "../common/models.js";
 import { doubtfulWords } from "../explanation/doubtful-words.js";
 import { termWords } from "../glossary/used-terms.js";
@@ -94,9 +94,12 @@ export class Output {
     this.problem.hidden = !message;
   }
 
-  // Show what the model did with a text that is too long for it: how much it has read, what was translated in parts.
-  showNotes({ reduced, warnings = [] } = {}) {
+  // Show what the model did with a text that is too long for it, how much it has read, what was translated in parts; and
+  // the words that it does not know.
+  showNotes({ reduced, warnings = [], explanations } = {}) {
     const notes = warnings.map(({ message }) => sentence(message));
+    const unseen = explanations?.[0].doubts?.filter(({ reason }) => reason === "unseen").map(({ word }) => explanations[0].source[word].text);
+    if (unseen?.length) notes.push(`The model has never seen: ${[...new Set(unseen)].map(shorten).join(", ")}.`);
     if (reduced) notes.push(`The text is longer than the model reads: of its ${reduced.of} sentences the first ${reduced.sentences === 1 ? "one was" : `${reduced.sentences} were`} read.`);
     byId("note").hidden = !notes.length;
     byId("note").textContent = notes.join(" ");

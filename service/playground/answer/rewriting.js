@@ -10,6 +10,7 @@ import { sentenceAt, spliceExplanation } from "../explanation/splice.js";
 import { WordMenu } from "./word-menu.js";
 
 const OTHERS = 5; // words offered beside the present one
+const PROBABLE = 0.01; // least probability of a word that is offered
 
 export class Rewriting {
   // `onRewrite` is called with the new answer.
@@ -51,7 +52,7 @@ export class Rewriting {
   search(answer, sentence, prefix, alternatives, signal) {
     const q = [...answer.given].slice(...sentence.characters[0]).join("");
     const by = answer.model.pivot ? {} : { model: identity(answer.model) }; // two models cannot be named
-    const own = { q, source: answer.languages[0], ...by, target_prefix: prefix, alternatives };
+    const own = { q, source: answer.languages[0], ...by, target_prefix: prefix, alternatives, min_alternative_expansion_prob: PROBABLE };
     return api.translateOnce({ ...answer.request, ...own, explain: !alternatives }, signal);
   }
 

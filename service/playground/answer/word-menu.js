@@ -31,7 +31,7 @@ export class WordMenu {
     try {
       const offers = await load(controller.signal);
       if (controller.signal.aborted) return;
-      this.fill(offers, offers.length > 1 ? "" : "The model knows no other word here.");
+      this.fill(offers, offers.length > 1 ? "" : "The model finds no other word probable here.");
       node.removeEventListener("blur", leave);
       if (offers.length > 1) this.list.focus({ preventScroll: true });
     } catch (error) {

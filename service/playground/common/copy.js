@@ -2,9 +2,12 @@
 
 const CONFIRMATION = 1600; // milliseconds that it is shown
 
+const own = new WeakMap(); // of a button: its own label, and the timer that restores it
+
 export async function copy(button, content) {
   const label = button.querySelector("span");
-  const before = (button.before ??= label.textContent);
+  if (!own.has(button)) own.set(button, { text: label.textContent });
+  const { text, timer } = own.get(button);
   try {
     await navigator.clipboard.writeText(content);
     label.textContent = "Copied";
@@ -12,9 +15,9 @@ export async function copy(button, content) {
   } catch {
     label.textContent = "Not allowed";
   }
-  clearTimeout(button.timer);
-  button.timer = setTimeout(() => {
-    label.textContent = before;
+  clearTimeout(timer);
+  own.get(button).timer = setTimeout(() => {
+    label.textContent = text;
     button.classList.remove("done");
   }, CONFIRMATION);
 }

@@ -53,11 +53,11 @@ export class DocumentTab {
   }
 
   choose(file) {
-    this.stop();
     const suffix = suffixOf(file.name);
     if (!this.formats.includes(suffix)) {
       return this.showProblem(`${suffix ? `A file with the suffix ${suffix}` : "A file without a suffix"} cannot be translated here. Choose one of: ${this.formats.join(", ")}.`);
     }
+    this.stop();
     this.file = file;
     this.showProblem("");
     byId("file-name").replaceChildren(element("b", { textContent: file.name, dir: "auto" }), ` ${sizeOf(file.size)}`);

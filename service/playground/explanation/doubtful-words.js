@@ -5,6 +5,7 @@ import { shorten } from "../common/elements.js";
 const REASONS = {
   low_probability: () => "perhaps wrong: the model found it improbable",
   untranslated: () => "perhaps left out: no word of the translation goes with it",
+  unseen: () => "the model has never seen this word",
   repeated: ({ earlier }, { target }) => `perhaps said twice: “${shorten(target[earlier].text)}” stands before, for the same word`,
 };
 

@@ -1,4 +1,4 @@
-// Matrix of attention weights: a row for each target word, a column for each source word, darker for larger weights.
+// Matrix of attention weights: a row for each target word, a column for each source word, more colour for larger weights.
 // Beside a target word stands its probability. With contextual gates a strip beside it shows, for each target word, the gate's share of word attention.
 
 import { element, hovers, percent, setWord } from "../common/elements.js";

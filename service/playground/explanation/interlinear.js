@@ -1,12 +1,13 @@
 // Interlinear view: source words above target words, joined by lines whose width and opacity show the weight. The less
-// probable a target word is, the darker its underline; its tooltip has the probability. Doubtful words are dotted.
-// Long text wraps into systems (pairs of rows) such that the lines cut at the breaks have the least total weight.
+// probable a target word is, the stronger its underline; its tooltip has the probability. Doubtful words are dotted.
+// Long text wraps into systems (pairs of rows) such that the lines between them have the least total weight.
 
 import { doubtfulWords, markDoubtful } from "./doubtful-words.js";
 import { element, hovers, percent, setWord, shorten } from "../common/elements.js";
 import { runsRightToLeft } from "../common/words.js";
 
 const MIN_WEIGHT = 0.08; // smaller weights are not drawn
+const SVG = "http://www.w3.org/2000/svg";
 
 export class Interlinear {
   // `onHighlight` is called with the side (0: source, 1: target) and index of the highlighted word, without arguments if none.
@@ -14,6 +15,8 @@ export class Interlinear {
     this.container = container;
     this.onHighlight = onHighlight;
     this.width = 0;
+    this.drawing = document.createElementNS(SVG, "svg");
+    this.drawing.setAttribute("aria-hidden", "true");
     new ResizeObserver(() => {
       if (this.explanation && Math.abs(container.clientWidth - this.width) > 1) this.draw();
     }).observe(container);
@@ -40,7 +43,7 @@ export class Interlinear {
     const [widths, gap] = [this.measure(), this.width < 560 ? 4 : 14];
     this.systems = this.wrap(widths, room, gap).map((span) => this.system(span, widths, room, gap));
     this.container.classList.remove("dim");
-    this.container.replaceChildren(...this.systems.map(({ node }) => node));
+    this.container.replaceChildren(this.drawing, ...this.systems.map(({ node }) => node));
     if (this.words[0].length) this.words[0][0].tabIndex = 0;
     this.drawLines();
   }
@@ -95,7 +98,7 @@ export class Interlinear {
     return this.words.map((row) => row.map((word) => word.getBoundingClientRect().width));
   }
 
-  // Break both rows so that each piece fits and the total weight of the lines cut is minimal: a shortest path over
+  // Break both rows so that each piece fits and the total weight of the lines between systems is minimal: a shortest path over
   // pairs (s, t) of positions in the two rows. An additional system, or an empty row, costs as much as cutting a line
   // of weight 1. Smaller costs make both rows advance evenly and leave free space at the end rather than before it.
   wrap([above, below], room, gap) {
@@ -147,32 +150,30 @@ export class Interlinear {
     });
     if (rows[0].style.justifyContent === "center" || rows[1].style.justifyContent === "center")
       for (const row of rows) if (row.style.justifyContent === "center") row.style.gap = `${Math.max(gap, 40)}px`;
-    const drawing = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-    drawing.setAttribute("aria-hidden", "true");
-    return { node: element("div", { className: "system" }, ...rows, drawing), drawing, spans };
+    return { node: element("div", { className: "system" }, ...rows), spans };
   }
 
+  // Draw a line for each weight: from a source word down to a target word, or up to one in a system above.
   drawLines() {
+    const origin = this.container.getBoundingClientRect();
+    const places = this.words.map((row, side) => row.map((word, index) => {
+      const box = word.getBoundingClientRect();
+      const system = this.systems.findIndex(({ spans }) => index < spans[side].to);
+      return { x: box.left + box.width / 2 - origin.left, top: box.top - origin.top - 3, bottom: box.bottom - origin.top + 3, system };
+    }));
     this.paths = [];
-    for (const { node, drawing, spans } of this.systems) {
-      const origin = node.getBoundingClientRect();
-      const position = (word) => {
-        const box = word.getBoundingClientRect();
-        return { x: box.left + box.width / 2 - origin.left, top: box.top - origin.top, bottom: box.bottom - origin.top };
-      };
-      for (let t = spans[1].from; t < spans[1].to; t++)
-        for (let s = spans[0].from; s < spans[0].to; s++) {
-          const weight = this.weight(s, t);
-          if (weight < MIN_WEIGHT) continue;
-          const [a, b] = [position(this.words[0][s]), position(this.words[1][t])];
-          const [y, v] = [a.bottom + 3, b.top - 3];
-          const path = document.createElementNS("http://www.w3.org/2000/svg", "path");
-          path.setAttribute("d", `M${a.x} ${y} C${a.x} ${(y + v) / 2} ${b.x} ${(y + v) / 2} ${b.x} ${v}`);
-          path.setAttribute("stroke-width", (1 + 3.2 * weight).toFixed(2));
-          this.paths.push({ path, source: s, target: t, weight });
-          drawing.append(path);
-        }
-    }
+    for (const [target, b] of places[1].entries())
+      for (const [source, a] of places[0].entries()) {
+        const weight = this.weight(source, target);
+        if (weight < MIN_WEIGHT) continue;
+        const [y, v] = a.system <= b.system ? [a.bottom, b.top] : [a.top, b.bottom];
+        const path = document.createElementNS(SVG, "path");
+        path.setAttribute("d", `M${a.x} ${y} C${a.x} ${(y + v) / 2} ${b.x} ${(y + v) / 2} ${b.x} ${v}`);
+        path.setAttribute("stroke-width", (1 + 3.2 * weight).toFixed(2));
+        path.classList.toggle("across", a.system !== b.system);
+        this.paths.push({ path, source, target, weight });
+      }
+    this.drawing.replaceChildren(...this.paths.map(({ path }) => path));
     this.fade();
   }
 

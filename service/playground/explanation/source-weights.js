@@ -26,7 +26,8 @@ export class SourceWeights {
     this.words.lang = language;
     this.words.replaceChildren(...this.nodes);
     const share = (i) => this.between[name]?.[i] ?? 0;
-    this.pinned = target.reduce((best, _, i) => (share(i) > share(best) ? i : best), 0);
+    const named = [...target.keys()].filter((i) => /[\p{L}\p{N}]/u.test(target[i].text)); // not a punctuation mark
+    this.pinned = (named.length ? named : [0]).reduce((best, i) => (share(i) > share(best) ? i : best));
     this.select(this.pinned);
   }
 

@@ -41,9 +41,16 @@ function linkWeights({ source, target, links }) {
   return weights;
 }
 
-// The name of the view to show: the selected one if the explanation has it, else the one with the links of its alignment.
-export function chooseView(views, explanation, selected) {
+// The name of the view to show: the selected one if the explanation has it, else, of the source with most attention, the one
+// with the links of its alignment.
+export function chooseView(views, { links, aligned_by: alignedBy, between }, selected) {
   if (selected in views) return selected;
-  const best = explanation.links ? BOTH : explanation.aligned_by;
-  return Object.keys(views).find((name) => views[name].kind === best) ?? Object.keys(views)[0];
+  if (links) return BOTH;
+  const sum = (weights) => weights.reduce((total, weight) => total + weight, 0);
+  // Where sources do not share a weight of 1, each word's largest weight counts: a flat matrix says nothing.
+  const attention = (name) => sum(between?.[name] ?? views[`${name}attention`].explanation.weights.map((row) => Math.max(0, ...row)));
+  const [...names] = new Set(Object.values(views).map(({ name }) => name));
+  const first = names.length > 1 ? names.reduce((best, name) => (attention(name) > attention(best) ? name : best)) : names[0];
+  const own = Object.keys(views).filter((view) => views[view].name === first);
+  return own.find((view) => views[view].kind === alignedBy) ?? own[0];
 }

@@ -1,33 +1,25 @@
-// Start page: the size of the model's vocabulary and example texts from its data.
+// Start page: example texts of a model, with their images.
 
 import { byId, element } from "../common/elements.js";
 
-const SMALL_VOCABULARY = 10_000; // words
+const IMAGE = "image/jpeg"; // what the images of examples are, in base64
 
-const round = (count) => {
-  const unit = 10 ** Math.max(Math.floor(Math.log10(count)) - 1, 0);
-  return (Math.round(count / unit) * unit).toLocaleString("en");
-};
+// An image as a file, as if the user had chosen it.
+const asFile = (base64) => new File([Uint8Array.from(atob(base64), (byte) => byte.charCodeAt(0))], "example.jpg", { type: IMAGE });
 
-// One-line description of a model's vocabulary; `name` maps a language code to its name.
-function vocabularyNote({ words, languages, dataset }, name) {
-  const counted = Object.entries(words).filter(([source, count]) => count && source in languages);
-  const parts = counted.map(([source, count]) => `${round(count)} ${name(languages[source])}`);
-  if (!parts.length) return "";
-  const small = counted.every(([, count]) => count < SMALL_VOCABULARY) ? "A small model" : "A model";
-  return `${small}${dataset ? `, trained on the data set ${dataset}` : ""}: its vocabulary has about ${parts.join(" and ")} words.`;
-}
-
-// Offer a model's examples; `onSelect` is called with the selected one, as texts by source.
-export function drawStart(model, name, onSelect) {
-  byId("vocabulary").textContent = model ? vocabularyNote(model, name) : "";
+// Offer a model's examples; `onSelect` is called with the selected one: its texts by source, and its image as a file.
+export function drawExamples(model, onSelect) {
   const examples = model?.examples ?? [];
   byId("try").hidden = !examples.length;
   byId("examples").replaceChildren(
     ...examples.map((example) => {
-      const [first] = Object.entries(example);
-      const button = element("button", { type: "button", textContent: first[1], lang: model.languages[first[0]] ?? "", dir: "auto" });
-      button.onclick = () => onSelect(example);
+      const isImage = ([name]) => name in model.accepts.images;
+      const texts = Object.entries(example).filter((entry) => !isImage(entry));
+      const [image] = Object.entries(example).filter(isImage).map(([, base64]) => base64);
+      const [[first, text]] = texts;
+      const button = element("button", { type: "button", lang: model.languages[first] ?? "", dir: "auto" });
+      button.append(...(image ? [element("img", { src: `data:${IMAGE};base64,${image}`, alt: "" })] : []), text);
+      button.onclick = () => onSelect(Object.fromEntries(texts), image ? asFile(image) : null);
       return element("li", {}, button);
     }),
   );

@@ -82,9 +82,9 @@ export class Answering {
     const { choices, text } = this;
     if (!choices.detects || !text.value.trim()) return null;
     const guesses = await api.detect(text.value, signal);
-    const [{ language: likeliest }] = guesses;
+    const [{ language: likeliest, likeliest: other }] = guesses; // `other`: one that is not served is more probable
     const back = choices.pairs.find(({ source }) => source === likeliest);
-    if (choices.task === "translation" && likeliest === choices.target.value && back) {
+    if (choices.task === "translation" && likeliest === choices.target.value && back && !other) {
       choices.target.value = back.target;
       choices.offerComparison();
     }
@@ -97,7 +97,6 @@ export class Answering {
     if (!doubt) return;
     this.clear();
     this.service.showReady(this.choices.served.length);
-    byId("start").hidden = true;
     byId("doubt").hidden = false;
     byId("doubt").firstChild.textContent = doubt;
     byId("anyway").textContent = `Translate it as ${this.choices.possible.map((code) => this.choices.name(code)).join(" or ")}`;

@@ -15,17 +15,17 @@ import { DocumentTab } from "../document/document-tab.js";
 import { ExplanationPanel } from "../explanation/panel.js";
 import { GlossaryPanel } from "../glossary/glossary-panel.js";
 import { HistoryPanel } from "../history/history-panel.js";
-import { drawStart } from "../input/examples.js";
+import { drawExamples } from "../input/examples.js";
 import { ImageInput } from "../input/image-input.js";
 import { MarkedText } from "../input/marked-text.js";
 import { TextInputs } from "../input/text-inputs.js";
 import { Access } from "./access.js";
 import { Answering } from "./answering.js";
 import { Choices } from "./choices.js";
+import { drawModelFacts } from "./model-facts.js";
 import { showParts } from "./parts.js";
 import { linkedState, linkOf } from "./permalink.js";
 import { Schedule } from "./schedule.js";
-import { drawScores } from "./scores.js";
 import { ServiceStatus } from "./service-status.js";
 import { DOCUMENT, tasks } from "./tasks.js";
 
@@ -84,24 +84,23 @@ function openTab(chosen) {
   const { models, terms = false, rewrites = false } = tab();
   tabs.show(Object.keys(TABS).filter(serves).map((other) => [other, TABS[other].title]), name);
   choices.offer(models);
-  const starts = !output.shown && byId("doubt").hidden;
-  showParts(name, tab(), { hasLanguages: choices.hasLanguages, compares: comparison.offered, starts });
+  showParts(name, tab(), { hasLanguages: choices.hasLanguages, compares: comparison.offered, starts: !output.shown });
   if (!terms) disclosures.close("glossary");
   output.opens = marked.enabled = rewrites;
   markText();
   inputs.resize();
-  drawScores(null, choices);
 }
 
 // Show the start page, before anything is typed.
 function showStart() {
-  drawStart(choices.fitting()[0], (code) => choices.name(code), (example) => {
-    const { mt: draft = "", ...texts } = example;
+  drawExamples(choices.fitting()[0], ({ mt: draft = "", ...texts }, picture) => {
     inputs.set({ text: Object.values(texts)[0] ?? "", mt: draft });
     markText();
-    again();
+    if (name === "multimodal") image.set(picture);
+    else again();
     text.focus();
   });
+  drawModelFacts(output.explained?.model, choices);
 }
 
 // Show the languages of the input and the output.
@@ -145,7 +144,7 @@ function show(answer, other = null) {
 
 // Show alternatives, scores and attention of the answer that is explained.
 function explain() {
-  drawScores(output.explained.model, choices);
+  drawModelFacts(output.explained.model, choices);
   output.draw();
   explanation.show(output.explained);
 }

@@ -59,7 +59,8 @@ def test_the_complete_demo_twice(tmp_path):
         done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
         took.append(time.monotonic() - begun)
         assert done.returncode == 0, done.stderr
-        assert float(done.stdout.partition("BLEU ")[2].split()[0]) > 50
+        before, _, score = done.stdout.partition("BLEU ")
+        assert "generated sentences" in before and float(score.split()[0]) > 50
         assert "alignment 0-" in done.stdout and "http://127.0.0.1:8000" in done.stdout
         assert (tmp_path / "demo" / "attention.png").read_bytes().startswith(b"\x89PNG")
         assert still_in(tmp_path) == []

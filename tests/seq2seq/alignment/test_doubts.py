@@ -117,3 +117,8 @@ def test_without_probabilities_an_explanation_makes_no_claim():
     explained = explanation("Anna schläft", "Anna sleeps", links).model_copy(update={"confidence": None})
     assert with_doubts(explained, True).doubts is None
     assert with_doubts(explanation("Anna schläft", "Anna sleeps", links), True).doubts == []
+
+
+def test_words_that_the_model_has_never_seen_are_named_but_no_marks():
+    explained = with_doubts(explanation("der Quark ♥", "the dog", [(0, 0), (1, 1)]), True, unseen=[1, 2])
+    assert explained.doubts == [Doubt(reason="unseen", side="source", word=1)]

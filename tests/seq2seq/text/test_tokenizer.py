@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from seq2seq.errors import BundleError
+from seq2seq.explain import to_text_with_words
 from seq2seq.text import BEGIN, END, PAD, UNKNOWN, TextConfig, Tokenizer, word_spans
 
 GERMAN = [
@@ -148,6 +149,17 @@ def test_rare_characters_do_not_displace_subwords():
     tokenizer = Tokenizer.train(lines, TextConfig(units="bpe", vocabulary=400))
     assert len(tokenizer.encode("der hund läuft").ids) == 3
     assert tokenizer.decode(tokenizer.encode("\u4e07").ids) == "\u4e07"
+
+
+def test_a_word_is_unseen_if_the_vocabulary_lacks_it_or_in_subwords_a_character_of_it(bpe, whole_words):
+    text = "Der Hund, Hunds, Łódź, läuft."
+
+    def unseen(tokenizer: Tokenizer) -> list[str]:
+        read = to_text_with_words(tokenizer, text, tokenizer.encode(text), raw=True)
+        return [read.display_words[i].text for i in read.words_with(tokenizer.unseen_ids)]
+
+    assert unseen(whole_words) == ["Hunds", "Łódź"]
+    assert unseen(bpe) == ["Łódź"]
 
 
 def test_training_is_reproducible_in_another_process(bpe, whole_words, tmp_path):

@@ -1,10 +1,16 @@
 """The OpenAPI description is right: it declares every limit and every problem."""
 
+import copy
 import json
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
+
+from seq2seq.bundle import load
+from service.http.openapi import add_examples
+from service.models import ServedModel, ServedModels
 
 
 @pytest.fixture(scope="module")
@@ -69,6 +75,26 @@ def test_every_problem_is_declared_as_a_problem(description):
 def test_the_example_request_is_answered(client, description, route):
     example = description["paths"][route]["post"]["requestBody"]["content"]["application/json"]["example"]
     assert client.post(route, json=example).status_code == 200
+
+
+def test_examples_are_in_the_languages_and_the_words_of_the_first_model(description, bundles):
+    shown = load(bundles.de_en)
+    french = replace(shown, card=shown.card.model_copy(update={"languages": {"source": "fr", "target": "en"}}))
+    own = copy.deepcopy(description)
+    add_examples(own, ServedModels([ServedModel("fr-en", "1", (), french, slots=1, width=5)]))
+    text = shown.card.examples[0]["source"]
+    for route, fields in {
+        "/translate": {"q": text, "source": "fr", "target": "en"},
+        "/detect": {"q": text},
+        "/translate_file": {"source": "fr", "target": "en"},
+        "/suggest": {"q": text, "source": "fr", "target": "en"},
+        "/glossaries": {"source_lang": "fr", "target_lang": "en", "entries": "läuft\tläuft"},
+    }.items():
+        for media, body in own["paths"][route]["post"]["requestBody"]["content"].items():
+            assert {**body["example"], **fields} == body["example"], (route, media)
+    example = description["paths"]["/post-edit"]["post"]["requestBody"]["content"]["application/json"]["example"]
+    first = load(bundles.edits).card.examples[0]
+    assert (example["source_text"], example["translation"]) == (first["source"], first["mt"])
 
 
 @pytest.mark.parametrize("route", ALL)

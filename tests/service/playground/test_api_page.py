@@ -5,7 +5,7 @@ import re
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.service.playground.pages import NEEDS_CHROMIUM
+from tests.service.playground.pages import NEEDS_CHROMIUM, serious_problems
 
 pytestmark = NEEDS_CHROMIUM
 
@@ -35,7 +35,7 @@ COMMANDS = {
 
 def test_commands_have_the_method_and_the_body_of_the_operation(documented, address):
     for (method, path), command in COMMANDS.items():
-        text = operation(documented, method, path).locator("pre").text_content()
+        text = operation(documented, method, path).locator(".request pre").text_content()
         assert text.startswith(command.format(address=address))
         assert "{}" not in text
 
@@ -54,3 +54,22 @@ def test_the_fields_of_forms_and_of_every_response_are_shown(documented):
     expect(operation(documented, "GET", "/files/{file_id}").locator("h3")).to_have_text(
         ["Response", re.compile("^Errors")]
     )
+
+
+def test_a_request_is_changed_sent_and_answered(documented, address):
+    translate = operation(documented, "POST", "/translate")
+    translate.get_by_label("Body").fill('{"q": "Ein Hund läuft.", "source": "de", "target": "en"}')
+    expect(translate.locator(".request pre")).to_contain_text(
+        '-d \'{"q":"Ein Hund läuft.","source":"de","target":"en"}\''
+    )
+    translate.get_by_role("button", name="Send").click()
+    expect(translate.get_by_role("status")).to_have_text(re.compile(r"^200 OK · \d+ ms$"))
+    expect(translate.get_by_label("Answer")).to_contain_text('"translatedText": "A dog is running."')
+    assert serious_problems(documented) == []
+    file = operation(documented, "GET", "/files/{file_id}")
+    file.get_by_text("Try it").click()
+    file.get_by_label("file_id").fill("no/file")
+    expect(file.locator(".request pre")).to_have_text(f"curl {address}/files/no%2Ffile")
+    file.get_by_role("button", name="Send").click()
+    expect(file.get_by_role("status")).to_have_text(re.compile("^404 Not Found"))
+    expect(file.get_by_label("Answer")).to_contain_text('"status": 404')

@@ -47,6 +47,9 @@ def test_a_document_goes_through(documents):
     name, text = downloaded(page)
     assert name == "report.en.md"
     assert "A **cat** is sleeping in the garden." in text or "cat" in text
+    choose(page, "tool.exe", "x")
+    expect(page.locator("#file-problem")).to_contain_text("A file with the suffix .exe cannot be translated here.")
+    assert downloaded(page) == (name, text), "a wrong file takes nothing away"
     page.locator("#source").select_option("de")
     expect(page.get_by_role("button", name="Translate")).to_be_visible()
 

@@ -176,9 +176,16 @@ def png(colour: str, corner: tuple[int, int] = (0, 0)) -> bytes:
 
 def test_an_image_is_chosen_dropped_or_pasted_and_its_regions_are_shown_for_each_word(page):
     page.locator("#tasks button", has_text="Image").click()
-    page.locator("#file").set_input_files({"name": "ball.png", "mimeType": "image/png", "buffer": png("rote")})
+    assert page.locator("#examples img").evaluate("image => image.complete && image.naturalWidth") == 32
+    page.locator("#examples button").click()
     expect(page.locator("#translation")).to_have_text("Der rote Ball.")
+    expect(page.locator("#name")).to_have_text("example.jpg")
+    page.locator("#text").fill("")
+    page.locator("#file").set_input_files({"name": "ball.png", "mimeType": "image/png", "buffer": png("rote")})
     expect(page.locator("#name")).to_have_text("ball.png")
+    expect(page.locator("#translation")).to_have_text("Der rote Ball.")
+    # No punctuation mark is selected at first, though without a text its share of the image is the largest.
+    expect(page.locator("#answer-words .highlighted")).to_have_text(re.compile(r"^\w+$"))
     expect(page.locator("#lines, #table").filter(visible=True)).to_have_count(0)
     page.locator("#text").press_sequentially("The chair.")
     expect(page.locator("#translation")).to_have_text("Der rote Stuhl.")
@@ -390,6 +397,8 @@ def test_axe_finds_no_serious_problem_on_any_tab(page, theme):
             page.locator("#file").set_input_files({"name": "ball.png", "mimeType": "image/png", "buffer": png("rote")})
         if task == "Edit":
             page.locator("#mt").fill("Eine Hund läuft.")
+            opened = page.locator("#matrices [aria-pressed=true]")  # with most attention
+            expect(opened).to_have_text("Machine translation")
         expect(page.locator("#translation")).not_to_be_empty()
         expect(page.locator("#explanation")).to_be_visible()
         assert serious_problems(page) == []

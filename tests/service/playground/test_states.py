@@ -110,7 +110,7 @@ def test_a_very_long_word_is_shortened_with_the_full_word_in_a_tooltip(page):
     long = "Donau" * 20 + "alb"
     page.locator("#source").select_option("de")
     page.locator("#text").fill(f"Ein {long} läuft.")
-    word = page.locator(f".row.source .word[title='{long}']")
+    word = page.locator(f".row.source .word[title^='{long}']")
     expect(word).to_have_text("DonauDonauDonauD…onaualb", use_inner_text=True)
     expect(page.locator(f"#heat [title='{long}']")).to_have_text("DonauDonauDonauD…onaualb")
 
@@ -154,11 +154,15 @@ def test_the_empty_page_offers_example_texts_of_the_model(page, bundles, address
     assert len(examples) == 3
     expect(page.locator("#examples button")).to_have_text(examples)
     known = len({word.casefold() for word in load(bundles.de_en).tokenizers["source"].whole_words})
-    expect(page.locator("#vocabulary")).to_have_text(f"A small model: its vocabulary has about {known} German words.")
+    size = f"A small model: its vocabulary has about {known} German words."
+    expect(page.locator("#vocabulary")).to_have_text(size)
     page.locator("#examples button").first.click()
     expect(page.locator("#text")).to_have_value(examples[0])
     expect(page.locator("#translation")).not_to_be_empty()
     expect(page.locator("#start")).to_be_hidden()
+    expect(page.locator("#vocabulary").filter(visible=True)).to_have_text(size)
+    page.locator("#text").fill("Ein Quark läuft im Garten.")
+    expect(page.locator("#note")).to_have_text("The model has never seen: Quark.")
     page.locator("#clear").click()
     expect(page.locator("#translation")).to_be_empty()
     expect(page.locator("#explanation")).to_be_hidden()
@@ -240,6 +244,7 @@ def test_an_alternative_can_be_selected_and_undone(page):
     page.locator("#copy").click()
     expect(page.locator("#copy")).to_contain_text("Copied")
     assert page.evaluate("navigator.clipboard.readText()") == titles[0]
+    expect(page.locator("#copy")).to_have_text("Copy")  # again, after the confirmation
     back = page.locator("#alternatives button", has_text="first choice")
     expect(back).to_have_attribute("title", DOG_EN)
     back.click()
@@ -324,8 +329,8 @@ def test_an_answer_without_words_is_an_answer(bundles, opened, serving, tmp_path
         expect(page.locator("#copy")).to_be_enabled()
 
 
-def test_a_long_sentence_without_a_translation_is_drawn(page):
-    """In the drawing of several lines, words of one side only."""
+def test_a_long_sentence_is_drawn_in_several_lines(page):
+    """Words of one side only; and of both, of which the first is linked to the last: every link is drawn."""
     drawn = page.evaluate(
         """async () => {
             const { Interlinear } = await import("/playground/explanation/interlinear.js");
@@ -333,14 +338,16 @@ def test_a_long_sentence_without_a_translation_is_drawn(page):
             document.body.append(gloss);
             gloss.style.width = "300px";
             const words = Array.from({ length: 30 }, (_, i) => ({ text: `word${i}` }));
-            return [[words, []], [[], words]].map(([source, target]) => {
-                const weights = target.map(() => []);
+            return [[words, []], [[], words], [words, words]].map(([source, target]) => {
+                const weights = target.map((_, i) => source.map((_, j) => (i + j === 29 ? 1 : 0)));
                 new Interlinear(gloss, () => {}).show({ source, target, weights }, ["de", "en"]);
-                return [gloss.querySelectorAll(".system").length, gloss.querySelectorAll(".word").length];
+                return [".system", ".word", "path", "path.across"].map((what) => gloss.querySelectorAll(what).length);
             });
         }"""
     )
-    assert all(lines > 1 and words == 30 for lines, words in drawn)
+    assert all(lines > 1 for lines, *_ in drawn)
+    assert [(words, links) for _, words, links, _ in drawn] == [(30, 0), (30, 0), (60, 30)]
+    assert drawn[2][3] > 0, "some of them go from line to line"
 
 
 @pytest.mark.slow
@@ -404,6 +411,8 @@ def test_axe_finds_no_serious_problem_in_any_state(page, theme):
     check("alternative")
     page.locator("#text").fill("Je ne sais pas ce que vous voulez dire, mon ami.")
     expect(page.locator("#doubt")).to_be_visible()
+    expect(page.locator("#pair-mark")).to_have_text("German to English")
+    expect(page.locator("#examples button").first).to_be_visible()  # they are what the model can read
     check("doubt")
 
 
@@ -418,3 +427,4 @@ def test_the_api_page_has_code_complete_commands_and_a_copy_button(opened, addre
     first.get_by_role("button", name="Copy").click()
     expect(first.get_by_role("button")).to_contain_text("Copied")
     assert page.evaluate("navigator.clipboard.readText()") == pre.text_content()
+    expect(first.get_by_role("button")).to_have_text("Copy")

@@ -65,6 +65,7 @@ def test_a_link_opens_its_tab(page, address):
     page.locator("#link").click()
     expect(page.locator("#link")).to_contain_text("Copied")
     link = page.evaluate("navigator.clipboard.readText()")
+    expect(page.locator("#link")).to_have_text("Link")
     page.goto("about:blank")
     page.goto(link)
     expect(page.get_by_role("tab", name="Edit")).to_have_attribute("aria-selected", "true")

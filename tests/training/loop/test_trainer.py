@@ -59,6 +59,10 @@ def test_it_learns_and_its_bundle_translates(uninterrupted: tuple[Path, Outcome,
     dev = (folder / "dev.source").read_text().splitlines()
     assert len(bundle.card.examples) == 3
     assert all(set(example) == {"source"} and example["source"] in dev for example in bundle.card.examples)
+    references = dict(zip(dev, (folder / "dev.target").read_text().splitlines(), strict=True))
+    shown = [Request(example, bundle.card.search) for example in bundle.card.examples]
+    written = [answer.candidates[0].text for answer in SequenceGenerator(bundle).generate(shown)]
+    assert written == [references[example["source"]] for example in bundle.card.examples], "it writes the references"
     sources = (folder / "test.source").read_text().splitlines()
     expected = (folder / "test.target").read_text().splitlines()
     requests = [Request({"source": line}, bundle.card.search, explain=True) for line in sources]

@@ -98,8 +98,9 @@ def test_examples_have_whole_words(tmp_path: Path):
     dev = read_dev_set(load_recipe("rnnsearch"), open_dataset(str(write_segmented(tmp_path))))
     config = TextConfig(units="words", vocabulary=100, tokenised=True, segmentation="@@", language="de")
     tokenizer = Tokenizer.train(iter(dev.sources["source"]), config)
-    examples = dev.examples({"source": tokenizer})
-    assert examples and all(len(one["source"].split()) == 4 and "@@" not in one["source"] for one in examples)
+    rows = dev.example_rows(range(len(dev.sources["source"])))
+    examples = [dev.written("source", dev.sources["source"][row], tokenizer) for row in rows]
+    assert examples and all(len(one.split()) == 4 and "@@" not in one for one in examples)
 
 
 def test_all_references_are_read(tmp_path: Path):

@@ -62,7 +62,7 @@ def doubts(explanation: dict) -> list[tuple[str, str]]:
 
 def target_doubts(explanation: dict) -> list[tuple[str, str]]:
     """Those about target words. Which source words a small model attends to is not for a test to say."""
-    return [doubt for doubt in doubts(explanation) if doubt[0] != "untranslated"]
+    return [doubt for doubt in doubts(explanation) if doubt[0] not in ("untranslated", "unseen")]
 
 
 LEFT_OUT = {("untranslated", word) for word in ("Katze", "schläft", "Garten")}

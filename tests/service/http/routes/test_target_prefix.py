@@ -44,6 +44,22 @@ def test_alternatives_differ_in_the_next_word(client):
     assert len({text.split()[0] for text in [first_words["translatedText"], *first_words["alternatives"]]}) == 3
 
 
+def test_alternatives_that_begin_improbably_are_left_out_on_request(client):
+    request = {"q": "Im Garten schläft.", "target_prefix": "A", "alternatives": 4}
+    offered = translate(client, **request).json()["alternatives"]
+
+    def probability(text: str) -> float:
+        (explained,) = translate(client, q=request["q"], target_prefix=" ".join(text.split()[:2]), explain=True).json()[
+            "explanations"
+        ]
+        return explained["confidence"][1]
+
+    likely = [text for text in offered if probability(text) >= 0.01]
+    assert 0 < len(likely) < len(offered) == 4
+    assert translate(client, **request, min_alternative_expansion_prob=0.01).json()["alternatives"] == likely
+    assert "is for requests with `target_prefix`" in translate(client, min_alternative_expansion_prob=0.01).text
+
+
 def test_forms_terms_and_streams_have_prefixes(client):
     request = DOG | {"target_prefix": "A big", "do_not_translate": "Park", "alternatives": 1}
     expected = client.post("/translate", json=request).json()
