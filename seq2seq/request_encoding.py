@@ -151,16 +151,18 @@ class RequestEncoder:
         return encoded
 
     def source_words(self, row: EncodedRequest) -> tuple[int, ...]:
-        """The word of each token of the first text, -1 for none; empty where the first source is a picture, or not
-        there."""
+        """The word of each token of the first text, by its number among the words that have tokens, -1 for none; empty
+        where the first source is a picture, or not there."""
         name, *_ = self.bundle.card.model.sources
         if name not in row.sources:
             return ()
         tokenizer, raw = self.bundle.tokenizers[name], name not in row.request.tokenised
         words = find_model_words(tokenizer, row.request.texts[name], raw)
         ends = [end for _, end in words]
-        found = [(bisect_right(ends, start), start, end) for start, end in row.sources[name].offsets]
-        return tuple(i if i < len(words) and words[i][0] < end else -1 for i, start, end in found)
+        numbers: dict[int, int] = {}
+        found = [(bisect_right(ends, start), end) for start, end in row.sources[name].offsets]
+        inside = [i if i < len(words) and words[i][0] < end else None for i, end in found]
+        return tuple(-1 if i is None else numbers.setdefault(i, len(numbers)) for i in inside)
 
     def input_words(self, row: EncodedRequest) -> frozenset[int]:
         """The ids that a post-editing penalty leaves out: of the texts in the target's own pieces, which may differ

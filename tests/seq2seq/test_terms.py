@@ -126,6 +126,15 @@ def test_a_number_that_the_vocabularies_have_is_left_to_the_model(tmp_path: Path
     assert unknown.sources["source"].offsets == [(0, 2), (3, 7)]
 
 
+def test_a_source_may_have_more_words_than_tokens(tmp_path: Path) -> None:
+    """Of what a number stands for, a word each is a bracket: the repetition guard counts the words that are read."""
+    tokenizer = Tokenizer.train(["two 2 cats", "2 cats sleep"], TextConfig(units="words", vocabulary=20))
+    bundle = untrained(tmp_path / "bundle", dict.fromkeys(("source", "target"), tokenizer), 4)
+    request = with_terms(" ".join(["{a}"] * 12) + " cats")
+    (result,) = translate(SequenceGenerator(bundle), request)
+    assert result.candidates[0].text.count("{a}") == 12
+
+
 def test_partial_outputs_are_a_beginning_of_the_text(generator: SequenceGenerator) -> None:
     """They end before the first term, whose text is known when it is complete."""
     request = replace(with_terms("a bat flies fast", {"flies": "a"}), options=SearchOptions(beam=2, min_length=6))
