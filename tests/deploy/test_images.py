@@ -40,7 +40,7 @@ def test_digests_are_written_behind_every_version_of_another_project(tmp_path):
         name for path in PINNED for name in re.findall(r"(?:image: |^ARG BASE=)([\w./-]+):", path.read_text(), re.M)
     }
     names = {name for name in names if not name.startswith("interlinear-")}
-    assert names == {"postgres", "prom/prometheus", "grafana/grafana", "python"}
+    assert names == {"postgres", "nginx", "prom/prometheus", "grafana/grafana", "python"}
     copies = [tmp_path / path.name for path in PINNED]
     for path, copy in zip(PINNED, copies, strict=True):
         copy.write_text(path.read_text())

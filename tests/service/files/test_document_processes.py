@@ -1,9 +1,11 @@
 """Processes that read and write documents: limits of time, memory and text, and what they know of the service."""
 
 import asyncio
+import itertools
 import json
 import os
 import time
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -90,6 +92,36 @@ def test_memory_is_limited(tmp_path):
     processes = DocumentProcesses(1, 60, 60, 10**9, 10**9)
     with pytest.raises(Problem, match="memory"):
         asyncio.run(processes.sentences(write(tmp_path, "<p>a</p>" * 400_000), "a.html", GERMAN))
+    processes.close()
+
+
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+LARGEST = {
+    "different": "<p>" + "<p>".join(map("".join, itertools.islice(itertools.product(LETTERS, repeat=4), 99_000))),
+    "edges": "<p>" + "<b>A</b>a! " * 40_000,
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LARGEST)
+def test_the_largest_documents_take_little_of_the_service(tmp_path, name):
+    """Nor much time of the process, whose processor time is limited. Printed: megabytes, and seconds for the answer."""
+    processes, path = DocumentProcesses(1, 3000, 1000, 500_000, 100_000), write(tmp_path, LARGEST[name])
+    tracemalloc.start()
+    began = time.monotonic()
+    sentences = asyncio.run(processes.sentences(path, "a.html", GERMAN))
+    took, (_, most) = time.monotonic() - began, tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    processes.close()
+    print(f"{name}: {len(sentences):,} sentences, {most / 1e6:.0f} MB, {took:.1f} s")
+    assert len(sentences) == {"different": 99_000, "edges": 1}[name] and most < 100_000_000
+
+
+@pytest.mark.slow
+def test_more_paragraphs_are_refused_by_the_process(tmp_path):
+    processes = DocumentProcesses(1, 3000, 1000, 500_000, 100_000)
+    with pytest.raises(Problem, match="has more than 100,000 sentences"):
+        asyncio.run(processes.sentences(write(tmp_path, "<p>a" * 480_000), "a.html", GERMAN))
     processes.close()
 
 

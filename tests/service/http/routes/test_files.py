@@ -360,7 +360,7 @@ def test_documents_can_be_turned_off(shared):
 
 def test_documents_are_of_a_key(one_model, serving, tmp_path):
     store = KeyStore(tmp_path / "keys.db")
-    app, other = store.add("app", quota=3), store.add("other")
+    app, other, third = store.add("app", quota=3), store.add("other"), store.add("third", quota=3)
     keys = one_model.model_copy(update={"keys": str(tmp_path / "keys.db"), "require_key": True})
     own, others = ({"Authorization": f"Bearer {key}"} for key in (app, other))
     with serving(keys) as address, httpx.Client(base_url=address, timeout=60) as client:
@@ -378,6 +378,8 @@ def test_documents_are_of_a_key(one_model, serving, tmp_path):
         many = " ".join(f"Ein Hund läuft {a}{b}." for a in "abcdefghij" for b in "abcdefghij").encode()
         refused = send(client, "a.txt", many, own)
         assert refused.status_code == 429 and "3 texts of this day" in refused.json()["detail"]
+        paragraphs = send(client, "a.html", b"<p>Ein Hund" * 400, api_key=third)
+        assert paragraphs.status_code == 429, "equal paragraphs count too, a hundred as a text"
 
 
 def test_every_suffix_is_one_that_can_be_parsed():
