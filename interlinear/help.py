@@ -21,6 +21,7 @@ GROUPS = {
     "image-dir images no-images tokenised prepared pack-data post-edits field glossary do-not-translate protect",
     "Training": "set run runs resume gpu no-cuda-graphs epochs seed trials space range grace reduction per-gpu at-once",
     "Search": "beam-size length-penalty coverage-penalty min-length max-length n-best target-prefix replace-unknown "
+    "repetition-guard no-repeat-ngram-size repetition-penalty "
     "post-editing-penalty post-editing-confidence shortlist device precision compile reverse by symmetrize",
     "Scores": "metrics metric tokenize lowercase samples correction cases shuffle-images confidence-curve",
     "Cluster": "workers address no-ray storage wait env may-grow folder ray replicas",

@@ -106,6 +106,11 @@ class MlflowConnection:
             kind = RegistryUnavailableError if is_temporary(error) else RegistryError
             raise kind(self.display_uri, problem, "look whether it may be written") from error
 
+    def address_here(self, location: str) -> str | None:
+        """The address beside a SQLite file of what it has at `location`, if it was copied or moved."""
+        local = self.artifacts if self.uri.startswith("sqlite") else None
+        return address_here(location, local) if local else None
+
     def experiment(self, name: str) -> str:
         """The id of an experiment, which is created where it does not exist."""
         with self.errors():
@@ -120,7 +125,7 @@ class MlflowConnection:
                 raise RegistryError(
                     self.display_uri, f"experiment {name!r} was deleted", "restore it in MLflow or name another"
                 )
-            if self.artifacts and address_here(existing.artifact_location, self.artifacts):
+            if self.address_here(existing.artifact_location):
                 raise RegistryError(
                     self.display_uri,
                     f"it was copied or moved, and its experiment {name!r} writes to {existing.artifact_location}",

@@ -15,7 +15,6 @@ from mlflow.exceptions import MlflowException
 
 from registry.address import check_reachable
 from registry.names import AliasName, FolderName, ModelName, RunName, VersionName
-from registry.relocation import address_here
 from registry.store.connection import MlflowConnection, paginate
 from registry.store.records import ModelRecord, RegisteredVersion, StoredModel
 from seq2seq.errors import RegistryError, UnknownModelError
@@ -180,8 +179,7 @@ class ModelReader(MlflowConnection):
 
     def _stored_model(self, name: str | None, version: str | None, location: str) -> StoredModel:
         """Raises RegistryError for missing files, and for an address that is not in an artifact store."""
-        if self.artifacts:  # of a store that was copied or moved, the files beside it are read
-            location = address_here(location, self.artifacts) or location
+        location = self.address_here(location) or location  # a copied or moved store has its own files
         parts = urlsplit(location)
         if parts.scheme in ("", "file"):
             folder = Path(url2pathname(parts.path))
