@@ -16,11 +16,14 @@ from tests.pretended_gpu.device import PretendedGpu, pretended_gpu
 from tests.pretended_gpu.process import on_a_pretended_gpu
 from tests.seq2seq.recipes import EACH_ORDER, each_recipe, small
 
+pytestmark = pytest.mark.timeout(600)  # the first test imports torch and the project in another process
+
 READ = "seq2seq/devices.py to_host.<locals>.copy"
 KINDS: dict[str, dict[str, object]] = {
     "plain": {},
     "coverage": {"coverage_penalty": 0.3},
     "penalty": {"post_editing_penalty": 0.5},
+    "repetition": {"no_repeat_ngram_size": 2, "repetition_penalty": 1.2},
     "constrained": {},
     "prefix": {"n_best": 2},
     "candidates": {},
@@ -34,7 +37,8 @@ def requests_of(kind: str, part: int, rows: int) -> list[SearchRequest]:
     constraints = (Constraint((5, 6), (0, 1)),) if kind == "constrained" else ()
     prefix = TargetPrefix((5, 6), alternatives=True) if kind == "prefix" else None
     first = SearchRequest((part, 0), options, 6, True, constraints, prefix)
-    return [first, *(SearchRequest((part, row), options, 6, True) for row in range(1, rows))]
+    rest = [SearchRequest((part, row), options, 6, True) for row in range(1, rows)]
+    return [replace(one, source_words=(0, 1)) if kind == "repetition" else one for one in (first, *rest)]
 
 
 def search(gpu: PretendedGpu, model: Predictor, batch: Batch, kind: str, step: SearchStep) -> dict[str, Counter[str]]:
@@ -107,5 +111,5 @@ def test_the_host_does_not_wait_in_a_captured_search(recipe: str) -> None:
 @pytest.mark.parametrize("members", [1, pytest.param(2, marks=pytest.mark.slow)])
 @each_recipe(quick=("uam",))
 def test_the_host_does_not_wait_for_penalties_prefixes_and_candidates(recipe: str, members: int) -> None:
-    kinds = ["coverage", "penalty", "prefix", "candidates"]
+    kinds = ["coverage", "penalty", "repetition", "prefix", "candidates"]
     assert on_a_pretended_gpu(waits, recipe, kinds, members=members) == expected(kinds)

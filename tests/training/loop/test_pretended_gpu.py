@@ -15,6 +15,8 @@ from training.loop.process_group import SingleProcess
 from training.loop.training_step import Objective, ResultCopy, TrainingStep
 from training.recipe import GuideSettings, load_recipe
 
+pytestmark = pytest.mark.timeout(600)  # the first test imports torch and the project in another process
+
 CUDA = torch.device("cuda", 0)
 FOR_RESULT = {"training/loop/training_step.py ResultCopy.read": 1}
 
