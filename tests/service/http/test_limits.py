@@ -428,26 +428,27 @@ def test_every_wrong_key_counts_towards_the_rate(asking, case):
     assert [answer.status_code for answer in answers] == [code, code, 429], answers[0].text
 
 
-def test_too_many_connections_are_refused_and_the_service_recovers(strict):
+def test_too_many_connections_are_refused_and_the_service_recovers(start):
     """Idle connections that fill the limit, and more than are taken above it: probes are answered nevertheless, other
     requests are refused."""
-    port = int(strict.rpartition(":")[2])
-    refused = rejected(strict, "connections")
-    crowd = [socket.create_connection(("127.0.0.1", port)) for _ in range(12 + 2 * MAX_PROBES)]
-    try:
-        for path, code in (("/health", 200), ("/health/live", 200), ("/health/ready", 200), ("/languages", 503)):
-            answer, _ = sync(strict, f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())  # until it is closed
-            assert answer.startswith(f"HTTP/1.1 {code} ".encode()) and b"connection: close" in answer.lower()
-        answer, _ = sync(strict, POST + b"Content-Length: 1000\r\n\r\n")
-        assert status(answer) == 503, "and its body is not waited for"
-        for connection in (crowd[12], crowd[-1]):  # the oldest above the limit made room, the newest has a second
-            connection.settimeout(10)
-            assert connection.recv(15) == b"HTTP/1.1 503 \r\n"
-    finally:
-        for connection in crowd:
-            connection.close()
-    until(lambda: httpx.get(f"{strict}/languages").status_code == 200)
-    assert rejected(strict, "connections") >= refused + MAX_PROBES
+    with start(connections=12) as url:  # whose idle connections are not closed meanwhile
+        port = int(url.rpartition(":")[2])
+        refused = rejected(url, "connections")
+        crowd = [socket.create_connection(("127.0.0.1", port)) for _ in range(12 + 2 * MAX_PROBES)]
+        try:
+            for path, code in (("/health", 200), ("/health/live", 200), ("/health/ready", 200), ("/languages", 503)):
+                answer, _ = sync(url, f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())  # until it is closed
+                assert answer.startswith(f"HTTP/1.1 {code} ".encode()) and b"connection: close" in answer.lower()
+            answer, _ = sync(url, POST + b"Content-Length: 1000\r\n\r\n")
+            assert status(answer) == 503, "and its body is not waited for"
+            for connection in (crowd[12], crowd[-1]):  # the oldest above the limit made room, the newest has a second
+                connection.settimeout(10)
+                assert connection.recv(15) == b"HTTP/1.1 503 \r\n"
+        finally:
+            for connection in crowd:
+                connection.close()
+        until(lambda: httpx.get(f"{url}/languages").status_code == 200)
+        assert rejected(url, "connections") >= refused + MAX_PROBES
 
 
 def test_a_target_in_absolute_form_is_that_path_of_its_host(address):

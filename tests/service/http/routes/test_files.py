@@ -240,7 +240,7 @@ def test_a_document_that_a_client_waits_for_is_finished_while_the_service_is_sto
         service = client.app.state.service
         sending = caller.submit(send, client, "a.txt", b"\n".join(MANY.splitlines()[:60]))
         label = {"model": "de-en"}
-        until(lambda: service.metrics.registry.get_sample_value("interlinear_texts_total", label))
+        until(lambda: service.metrics.registry.get_sample_value("interlinear_texts_total", label), 100)
         service.engine.stop(60)
         assert download(client, sending.result()).text.count("\n") == 59
         assert send(client, "a.txt", DOG.encode()).status_code == 503
