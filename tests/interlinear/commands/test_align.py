@@ -362,6 +362,7 @@ def share_right(links: list[list[Link]], gold: list[set[Link]]) -> float:
     return sum(len({*found} & true) for found, true in zip(links, gold, strict=True)) / sum(map(len, gold))
 
 
+@pytest.mark.slow
 def test_a_model_is_adapted_to_the_pairs(toy, back_toy, tmp_path, run):
     pairs, gold = word_for_word(60)
     files = [*write_pairs(tmp_path, [*pairs, ("", "a"), ("hund " * 13, "dog")])]

@@ -39,6 +39,7 @@ def test_the_code_hash_is_stable():
     assert code_hash() == code_hash() and len(code_hash()) == 64
 
 
+@pytest.mark.slow
 def test_a_service_that_does_not_start_is_reported(tmp_path, monkeypatch):
     from rich.console import Console
 

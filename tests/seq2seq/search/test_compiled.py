@@ -234,7 +234,7 @@ def test_a_process_that_has_not_imported_the_compiler_can_choose() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["fp32", "int8"])
+@pytest.mark.parametrize("kind", slow_but(["fp32"], ["fp32", "int8"]))
 def test_results_of_compiled_code(kind: str) -> None:
     """With the compiler itself. Fused sums are rounded otherwise, which may change the order of equal hypotheses."""
     if not resolve_compile("on", "cpu"):

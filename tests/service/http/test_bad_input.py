@@ -97,8 +97,8 @@ SUMMARIZE_FIELDS = {
     "a field of the other route": ({"q": "A dog."}, "q", "the fields are text, "),
     "max_length under the model's": ({"max_length": 1}, "max_length", "must be at least 2"),
     "languages": ({"source": "en"}, "source", "is not a field"),
-    "text of too many tokens": ({"text": "a " * 200}, "text", "400 tokens, and the model reads at most 150"),
-    "an item of too many tokens": ({"text": ["A dog.", "", "a " * 200]}, "text[2]", "400 tokens"),
+    "text of too many tokens": ({"text": "a " * 200}, "text", "399 tokens, and the model reads at most 150"),
+    "an item of too many tokens": ({"text": ["A dog.", "", "a " * 200]}, "text[2]", "399 tokens"),
     "a model of another task": ({"model": "de-en"}, "model", "is for translation"),
     "a model of another task by its alias": ({"model": "en-de@champion"}, "model", "served for summarization, headlines@"),
 }  # fmt: skip

@@ -422,6 +422,7 @@ def test_ranks_resume_from_one_state_if_one_rank_cannot_read_the_newest(
     assert seq2seq.load(jobs[0].run / "bundle").card.weights_sha256 == first.weights_sha256
 
 
+@pytest.mark.slow
 def test_if_no_state_is_readable_every_rank_fails_with_the_same_message(tmp_path: Path, stopped: Path) -> None:
     """A training does not start again as if no state existed, which would overwrite the run."""
     before = toy_job(stopped, resume=True)

@@ -101,6 +101,7 @@ def test_a_training_compares_its_model_with_the_best_baseline(tmp_path: Path, sc
     assert baseline.score == pytest.approx(100) and baseline.model_score < 100
 
 
+@pytest.mark.slow
 def test_a_model_below_a_baseline_is_registered_with_a_warning_and_not_as_champion(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
