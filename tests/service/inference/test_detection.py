@@ -50,15 +50,19 @@ def test_every_served_language_is_listed_by_descending_confidence(text: str, ser
     assert all(0 <= number <= 1 for number in numbers)
 
 
-def test_a_service_with_one_language_is_not_certain(bundles, serving, tmp_path):
+def test_a_service_with_one_language_is_not_certain_and_may_refuse_others(bundles, serving, tmp_path):
     shorter = changed(bundles.headlines, tmp_path / "shorter", task="translation")  # from English to shorter English
     english = "A man is sitting in the park beside the old station."
-    with serving(served({"shorter": shorter})) as address:
+    with serving(served({"shorter": shorter}, refuse_other_languages=True)) as address:
         found = [httpx.post(f"{address}/detect", json={"q": text}).json() for text in (OTHERS["fr"], english)]
-        auto = httpx.post(f"{address}/translate", json={"q": OTHERS["fr"], "source": "auto", "target": "en"})
+        texts = (OTHERS["fr"], english, "12345 - 67890")
+        sent = [{"q": text, "source": "auto", "target": "en"} for text in texts]
+        refused, read, no_language = [httpx.post(f"{address}/translate", json=one) for one in sent]
     assert [[one["language"] for one in guesses] for guesses in found] == [["en"], ["en"]]
     assert found[0][0]["confidence"] < 10 and found[1][0]["confidence"] > 90
-    assert auto.json()["detectedLanguage"] == found[0][0]
+    assert refused.status_code == 400 and "seems to be French" in refused.text
+    assert read.json()["detectedLanguage"] == found[1][0]
+    assert no_language.json()["translatedText"] == texts[2]
 
 
 def test_a_text_in_no_served_language_is_translated_with_low_confidence(client):
