@@ -124,8 +124,9 @@ class TranslateResponse(ApiResponse):
     alternatives: Alternatives = None
     scores: Scores = None
     detectedLanguage: Detection | list[Detection] | None = Field(None, description="for source `auto`")  # noqa: N815
-    model: ModelIdentity | list[ModelIdentity] | None = Field(
-        None, description="a list only if texts would be translated by several models; absent if none was translated"
+    model: ModelIdentity | list[ModelIdentity] = Field(
+        description="a list only if the texts were translated by several models; of a text in the target language "
+        "already, a model that translates into it"
     )
     explanations: Explanations = None
     warnings: list[ResponseWarning] | None = Field(None, description="where there is something to say about a text")

@@ -57,7 +57,7 @@ async def translate(service: Service, reservation: Reservation, request: Transla
             alternatives=result.alternatives and unwrap(result.alternatives, request.many),
             scores=result.scores and unwrap(result.scores, request.many),
             detectedLanguage=detected and unwrap(detected, request.many),
-            model=None if all(kept) else identities[0] if len(set(paths)) == 1 else identities,
+            model=identities[0] if len(set(paths)) == 1 else identities,
             explanations=result.explanations,
             warnings=result.warnings,
         )
