@@ -290,7 +290,8 @@ def find_words(tokenizer: Tokenizer, text: str, raw: bool) -> list[tuple[int, in
 def to_text_with_words(tokenizer: Tokenizer, text: str, encoded: Encoded, raw: bool) -> TextWithWords:
     """Combine a text and its encoding with the text's words."""
     words = find_words(tokenizer, text, raw)
-    return TextWithWords(to_spans(text, words), find_model_words(tokenizer, text, raw), encoded)
+    model_words = find_model_words(tokenizer, text, raw) if needs_detokenizing(tokenizer, raw) else words
+    return TextWithWords(to_spans(text, words), model_words, encoded)
 
 
 def find_model_words(tokenizer: Tokenizer, text: str, raw: bool) -> list[tuple[int, int]]:

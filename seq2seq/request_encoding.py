@@ -68,8 +68,11 @@ class RequestEncoder:
             aligned = any(term.plain_number or not has_words(target, term.target) for term in terms)
         else:
             terms = tuple(term for term in terms if not self.translates(term))
+        restored, case = self._restored(request)
         sources = {
-            name: self._encode_text(name, request, terms if name == card.model.first_text else (), aligned)
+            name: self._encode_text(name, request, restored, terms if aligned else ())
+            if name == card.model.first_text
+            else self._encode_text(name, request, MappedText(request.texts[name]))
             for name in card.model.texts
             if name in request.texts
         }
@@ -83,7 +86,7 @@ class RequestEncoder:
         constraints: tuple[Constraint, ...] = ()
         if terms:
             constraints = term_constraints(terms, sources[card.model.first_text], target)
-        case = self._restored(request)[1] if request.target_prefix is None else None
+        case = case if prefix is None else None
         lengths = max(positions), sum(positions), limit
         row = EncodedRequest(request, sources, *lengths, constraints, terms, prefix, aligned, case)
         if request.options.max_length is None:
@@ -123,22 +126,17 @@ class RequestEncoder:
         name = self.bundle.card.model.first_text
         return number_stand_in(self.bundle.tokenizers[name], self.bundle.card.languages.get(name))
 
-    def _encode_text(self, name: str, request: Request, terms: Sequence[Term], aligned: bool) -> Encoded:
-        """Convert one text to ids, the first one in the case of the training text. If its terms are aligned, a number
-        that the model knows stands for those that it cannot read and that are not words. Raises RequestError if it is
-        empty or too long."""
-        tokenizer, raw, text = self.bundle.tokenizers[name], name not in request.tokenised, request.texts[name]
-        restored = MappedText(text)
-        if name == self.bundle.card.model.first_text:
-            restored, _ = self._restored(request)
-        text = restored.text
-        written = [(term, text[term.start : term.end]) for term in terms if aligned]
+    def _encode_text(self, name: str, request: Request, mapped: MappedText, aligned: Sequence[Term] = ()) -> Encoded:
+        """Convert one text to ids, as it is to be read. A number that the model knows stands for those of the terms to
+        align that it cannot read and that are not words. Raises RequestError if it is empty or too long."""
+        tokenizer, raw, text = self.bundle.tokenizers[name], name not in request.tokenised, mapped.text
+        written = [(term, text[term.start : term.end]) for term in aligned]
         strange = [term for term, own in written if not (is_wordlike(own) or has_words(tokenizer, own))]
         if strange and self._stand_in:
             encoded = encode_with(self._stand_in, tokenizer, text, strange)
         else:
             encoded = tokenizer.encode(to_model_text(tokenizer, text, raw), raw)
-        encoded = Encoded(encoded.ids, [restored.span(*span) for span in encoded.offsets])
+        encoded = Encoded(encoded.ids, [mapped.span(*span) for span in encoded.offsets])
         limit = self.bundle.card.limits.source_length
         if not encoded.ids:
             raise RequestError(name, "the text is empty")
