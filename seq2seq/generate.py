@@ -62,9 +62,8 @@ class SequenceGenerator(ForcedDecoder):
         super().__init__(bundle, slots)
         self.reverse = reverse
         self.request_encoder = RequestEncoder(bundle, width)
-        joined_V = joined_words(bundle.tokenizers["target"], bundle.card.model.target.vocabulary)
         kind_V = word_kinds(bundle.tokenizers["target"], bundle.card.model.target.vocabulary)
-        self.table = SlotTable(bundle.model, width, search_step=bundle.search_step, joined_V=joined_V, kind_V=kind_V)
+        self.table = SlotTable(bundle.model, width, search_step=bundle.search_step, kind_V=kind_V)
         self.rows: dict[Hashable, EncodedRequest] = {}
         self._copied: list[Hashable] = []  # requests that are answered at the next step without a search
 
@@ -417,18 +416,9 @@ class SequenceGenerator(ForcedDecoder):
         }
 
 
-def joined_words(tokenizer: Tokenizer, vocabulary: int) -> torch.Tensor | None:
-    """True for the words of a vocabulary that would continue the word before them; None if none does."""
-    if not tokenizer.joined_ids:
-        return None
-    joined_V = torch.zeros(vocabulary, dtype=torch.bool)
-    joined_V[sorted(tokenizer.joined_ids)] = True
-    return joined_V
-
-
 def word_kinds(tokenizer: Tokenizer, vocabulary: int) -> torch.Tensor:
-    """What each word of a vocabulary is for limits on repetition: marks, and characters of scripts without spaces, may
-    be repeated for one source word."""
+    """What each token of a vocabulary is for a search. Marks, and characters of scripts without spaces, are no words:
+    they may be repeated for one source word."""
     kind_V = torch.full((vocabulary,), OTHER, dtype=torch.int8)
     for number, piece in enumerate(tokenizer.pieces):
         if number in tokenizer.joined_ids:

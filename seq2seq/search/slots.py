@@ -33,7 +33,7 @@ from seq2seq.search.ranking import (
     tensors_of_constraints,
     tokens_along,
 )
-from seq2seq.search.repetition import WORD, RepetitionState, initial_repetition, longest_gram
+from seq2seq.search.repetition import JOINED, WORD, RepetitionState, initial_repetition, longest_gram
 from seq2seq.search.state import SlotState, concatenate_memories, round_up_capacity, round_up_outputs
 from seq2seq.search.step import SearchStep, search_step
 from seq2seq.text import BEGIN, PAD
@@ -62,8 +62,8 @@ class SlotTable:
     `sync_interval` is the number of steps between transfers to the host: by default 1 on a CPU, and 4 on other devices,
     where a transfer waits for the device. A sentence that finishes between two transfers is frozen on the device, so
     that its result does not depend on `sync_interval`. `search_step` takes a step; it can be a compiled one.
-    `joined_V`: True for words of the vocabulary that continue the word before them; none follows a constraint.
-    `kind_V`: what each word of the vocabulary is for limits on repetition; by default each is a word of its own.
+    `kind_V`: what each token of the vocabulary is (`repetition.py`), by default a word of its own; none that continues
+    the word before it follows a constraint.
     """
 
     def __init__(
@@ -72,12 +72,12 @@ class SlotTable:
         width: int,
         sync_interval: int | None = None,
         search_step: SearchStep = search_step,
-        joined_V: Tensor | None = None,
         kind_V: Tensor | None = None,
     ) -> None:
         self.model = model
-        self.joined_V = joined_V
         self.kind_V = torch.full((model.target_vocabulary,), WORD, dtype=torch.int8) if kind_V is None else kind_V
+        joined_V = self.kind_V == JOINED
+        self.joined_V = joined_V if bool(joined_V.any()) else None
         self.search_step = search_step
         self.width = width
         self.device = next(model.parameters()).device

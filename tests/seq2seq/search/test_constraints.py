@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from seq2seq.batch import collate
 from seq2seq.search import Constraint, SearchOptions, SearchRequest, SlotTable
 from seq2seq.search.constrained import DUE, ON_SOURCE, bank_order
+from seq2seq.search.repetition import JOINED, WORD
 from seq2seq.text import END
 from tests.seq2seq.search.slot_table import OPTIONS, PHRASE, SENTENCE, VOCABULARY, Waiting, check_written, run
 from tests.seq2seq.systems import model_of
@@ -67,7 +68,7 @@ def test_a_word_that_would_lengthen_a_constraint_does_not_follow_it() -> None:
     """Token 6 continues the word before it: it stands behind a constraint only where it is one's own."""
     for ids in ([5, 6], [7, 4, 4], [8]):
         options = SearchOptions(beam=3, n_best=3, max_length=6)
-        table = SlotTable(model_of("rnnsearch"), 3, joined_V=torch.arange(VOCABULARY) == 6)
+        table = SlotTable(model_of("rnnsearch"), 3, kind_V=torch.where(torch.arange(VOCABULARY) == 6, JOINED, WORD))
         (result,) = run(table, [(ids, options, 0, (Constraint((7,)), Constraint((5, 6))))])
         for h in result.hypotheses:
             behind = [(a, b, word) for a, b, word in zip(h.constraints, h.constraints[1:], h.ids[1:], strict=False)]

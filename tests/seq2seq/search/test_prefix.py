@@ -14,6 +14,7 @@ from seq2seq.model.ensemble import Ensemble, Predictor
 from seq2seq.search import Constraint, SearchOptions, SearchRequest, SlotTable, TargetPrefix
 from seq2seq.search.captured import CapturedStep
 from seq2seq.search.compiled import CompiledStep
+from seq2seq.search.repetition import JOINED, WORD
 from seq2seq.search.step import SearchStep, search_step
 from tests.parameters import slow_but
 from tests.seq2seq.model.test_ensemble import MIXED
@@ -180,7 +181,7 @@ def test_a_token_that_would_lengthen_the_last_word_does_not_follow_a_prefix(new_
     joined = torch.arange(VOCABULARY) >= 6  # all but two continue the word before them
     followed = set()
     for ids in itertools.product(range(4, 9), repeat=2):
-        table = SlotTable(model_of("rnnsearch"), 4, joined_V=joined)
+        table = SlotTable(model_of("rnnsearch"), 4, kind_V=torch.where(joined, JOINED, WORD))
         options = SearchOptions(beam=4, n_best=4, max_length=5)
         (result,) = run(table, [([*ids], options, 0, (), TargetPrefix((7,), new_word, True))])
         followed |= {token for h in result.hypotheses for token in h.ids[1:2]}
@@ -201,7 +202,9 @@ def table_of(rows: list[dict], step: SearchStep = search_step, device: str = "cp
     model: Predictor = model_of("rnnsearch")
     if device != "cpu":
         model = copy.deepcopy(model).to(device)
-    table = SlotTable(model, 3, sync_interval=8, search_step=step, joined_V=torch.arange(VOCABULARY) == 6)
+    table = SlotTable(
+        model, 3, sync_interval=8, search_step=step, kind_V=torch.where(torch.arange(VOCABULARY) == 6, JOINED, WORD)
+    )
     options = SearchOptions(beam=3, n_best=2, max_length=6)
     sources = [[5, 6], [7], [8, 8, 4]][: len(rows)]
     table.admit(collate({"source": sources}), [SearchRequest(key, options, 6, **row) for key, row in enumerate(rows)])

@@ -11,6 +11,7 @@ from seq2seq.batch import Batch, CandidateInput
 from seq2seq.model.ensemble import Ensemble, Predictor
 from seq2seq.search import Constraint, SearchOptions, SearchRequest, SlotTable, TargetPrefix
 from seq2seq.search.captured import CapturedStep
+from seq2seq.search.repetition import JOINED, WORD
 from seq2seq.search.step import SearchStep, search_step
 from tests.pretended_gpu.device import PretendedGpu, pretended_gpu
 from tests.pretended_gpu.process import on_a_pretended_gpu
@@ -43,9 +44,9 @@ def requests_of(kind: str, part: int, rows: int) -> list[SearchRequest]:
 
 def search(gpu: PretendedGpu, model: Predictor, batch: Batch, kind: str, step: SearchStep) -> dict[str, Counter[str]]:
     """By what is done, how often each function waits. Sentences enter in two parts; one is cancelled, others end."""
-    joined_V = torch.zeros(model.target_vocabulary, dtype=torch.bool)
-    joined_V[5] = True
-    table = SlotTable(model, 3, 1, step, joined_V if kind == "constrained" else None)
+    kind_V = torch.full((model.target_vocabulary,), WORD, dtype=torch.int8)
+    kind_V[5] = JOINED
+    table = SlotTable(model, 3, 1, step, kind_V if kind == "constrained" else None)
     waits: dict[str, Counter[str]] = {}
 
     def note(what: str) -> None:
