@@ -12,12 +12,14 @@ from seq2seq.errors import RegistryError, UsageError
 class LocalBundle:
     """A bundle's folder on this machine, and for a registered model its name and version.
 
-    `lease`: while it is held, the cache keeps the folder.
+    `source`: what the registry says that the version was made from. `lease`: while it is held, the cache keeps the
+    folder.
     """
 
     folder: Path
     name: str | None = None
     version: str | None = None
+    source: str | None = None
     lease: Lease | None = None
 
 

@@ -37,6 +37,7 @@ class ResolvedAlias(BaseModel):
     tracking: str
     name: str | None
     version: str | None
+    source: str | None
     folder: str  # in the cache
     asked: datetime
 
@@ -90,7 +91,7 @@ class ModelCache:
             bundle = require_bundle(lease.folder, text)
             used = f"version {resolved.version}" if resolved.version else "the model"
             message = f"{error} Served is {used}, which {reference} meant at {resolved.asked:%Y-%m-%d %H:%M} UTC."
-            return ResolvedModel(LocalBundle(bundle, resolved.name, resolved.version, lease), message)
+            return ResolvedModel(LocalBundle(bundle, resolved.name, resolved.version, resolved.source, lease), message)
 
     def download_and_record(self, reference: ModelName, stored: StoredModel, store: MlflowStore) -> LocalBundle:
         """Download the model of a name, and record the resolution. Raises RegistryError, also where there is no
@@ -103,7 +104,7 @@ class ModelCache:
             raise RegistryError(
                 str(reference), f"it cannot be kept in {self.folder} ({error.strerror or error})", "see --cache"
             ) from error
-        return LocalBundle(bundle, stored.name, stored.version, lease)
+        return LocalBundle(bundle, stored.name, stored.version, stored.source, lease)
 
     def download(self, stored: StoredModel, store: MlflowStore) -> Lease:
         """Download a model; it gets its final name only after its files' checksums have been verified.
@@ -208,6 +209,7 @@ class ModelCache:
             tracking=mask_password(uri),
             name=stored.name,
             version=stored.version,
+            source=stored.source,
             folder=folder.name,
             asked=datetime.now(UTC),
         )

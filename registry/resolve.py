@@ -25,4 +25,4 @@ def fetch_bundle(name: str, tracking: str | None = None) -> LocalBundle:
             lease = None if stored.folder else ModelCache().download(stored, store)
             folder = lease.folder if lease else stored.folder
             assert folder
-            return LocalBundle(require_bundle(folder, name), stored.name, stored.version, lease)
+            return LocalBundle(require_bundle(folder, name), stored.name, stored.version, stored.source, lease)

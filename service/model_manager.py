@@ -51,8 +51,6 @@ class ModelSlot:
     failures: int = 0  # consecutive failures of the newer version
     retry_at: float = 0.0  # time of the next attempt
     reverse_retry_at: float = 0.0  # time of the next attempt to replace its reverse model
-    source: str | None = None  # of the served version, as the registry named it last
-    reverse_source: str | None = None
 
     @property
     def alias(self) -> AliasName | None:
@@ -63,10 +61,9 @@ class ModelSlot:
         return alias_of(self.config.reverse) if self.config.reverse else None
 
 
-def is_served(registered: "RegisteredVersion", served: ServedModel | ReverseModel, source: str | None) -> bool:
-    """Whether a version in the registry is the one that is served, which had this source when it was last looked up."""
-    weights = registered.weights_sha256 in (None, served.bundle.card.weights_sha256)
-    return registered.version == served.version and weights and source in (None, registered.source)
+def is_served(registered: "RegisteredVersion", served: ServedModel | ReverseModel) -> bool:
+    """Whether a version in the registry is the one that is served."""
+    return (registered.version, registered.source) == (served.version, served.registered_source)
 
 
 def alias_of(uri: str) -> AliasName | None:
@@ -201,8 +198,7 @@ class ModelManager:
             registered = store.alias_version(alias)
             version = registered.version
             self._store = store  # the store responds, so that the next call needs no connection check
-            if is_served(registered, model_slot.served, model_slot.source):
-                model_slot.source = registered.source
+            if is_served(registered, model_slot.served):
                 if model_slot.sync.status == "unchecked":
                     self.cache.download_and_record(alias, store.find(alias), store)
                 self._set_sync(model_slot, SyncStatus())
@@ -234,7 +230,6 @@ class ModelManager:
             self.metrics.swaps.labels(name, "failed").inc()
             self._set_sync(model_slot, SyncStatus("failed", reason, version))
         else:
-            model_slot.source = registered.source
             self._swap(model_slot, served, loop)
 
     def _sync_reverse(self, model_slot: ModelSlot, alias: AliasName, loop: asyncio.AbstractEventLoop) -> None:
@@ -253,8 +248,7 @@ class ModelManager:
             self._store = None
             registered = store.alias_version(alias)
             self._store = store
-            if is_served(registered, served.reverse, model_slot.reverse_source):
-                model_slot.reverse_source = registered.source
+            if is_served(registered, served.reverse):
                 return
             bundle = self.cache.download_and_record(alias, store.find(alias), store)
             reverse = load_reverse_model(str(alias), bundle, served.bundle.card, self.settings)
@@ -266,7 +260,6 @@ class ModelManager:
             log.warning("%s: its reverse model %s stays: %s", str(served), str(served.reverse), reason)
             model_slot.reverse_retry_at = time.monotonic() + min(32 * self.settings.poll_seconds, MAX_RETRY_DELAY)
         else:
-            model_slot.reverse_source = registered.source
             self._swap(model_slot, changed, loop, model_slot.sync, model_slot.failures)
 
     def _set_sync(self, model_slot: ModelSlot, sync: SyncStatus) -> None:

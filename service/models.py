@@ -33,6 +33,7 @@ class ReverseModel:
     name: str
     version: str
     bundle: Bundle[Model]
+    registered_source: str | None = None  # as in LocalBundle
     lease: Lease | None = None  # prevents eviction of its files from the cache
 
     def __str__(self) -> str:
@@ -49,6 +50,7 @@ class ServedModel:
     bundle: Bundle[Model]
     slots: int  # texts searched at the same time
     width: int  # largest beam
+    registered_source: str | None = None  # as in LocalBundle
     lease: Lease | None = None  # prevents eviction of its files from the cache
     reverse: ReverseModel | None = None
 
@@ -260,6 +262,7 @@ def load_model(
         bundle=bundle,
         slots=config.slots or settings.slots,
         width=max(config.beam or settings.beam, bundle.card.search.beam),
+        registered_source=local_bundle.source,
         lease=local_bundle.lease,
         reverse=None if reverse is None else load_reverse_model(config.reverse or "", reverse, bundle.card, settings),
     )
@@ -282,7 +285,8 @@ def load_reverse_model(uri: str, local_bundle: LocalBundle, card: ModelCard, set
                 where, f"both models must be for translation, and one is for {each.task}", "leave the reverse model out"
             )
     card.check_opposite(bundle.card, where)
-    return ReverseModel(own_name(local_bundle), version_of(local_bundle, bundle), bundle, local_bundle.lease)
+    name, version = own_name(local_bundle), version_of(local_bundle, bundle)
+    return ReverseModel(name, version, bundle, local_bundle.source, local_bundle.lease)
 
 
 def own_name(local_bundle: LocalBundle) -> str:

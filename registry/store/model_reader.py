@@ -3,6 +3,7 @@
 import difflib
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -59,7 +60,7 @@ class ModelReader(MlflowConnection):
                 # SQLite would create a missing file, and find it empty
                 check_reachable(self.uri, create=False)
         version = self._get_by_alias(name)
-        return RegisteredVersion(str(version.version), version.source or "", version.tags.get("weights_sha256"))
+        return RegisteredVersion(str(version.version), version.source or "")
 
     def find(self, name: ModelName) -> StoredModel:
         """The location of the model that a name refers to, without downloading it.
@@ -82,7 +83,7 @@ class ModelReader(MlflowConnection):
                 if model_id
                 else self.client.get_model_version_download_uri(version.name, version.version)
             )
-        return self._stored_model(version.name, str(version.version), location)
+        return replace(self._stored_model(version.name, str(version.version), location), source=version.source or "")
 
     def download(self, stored: StoredModel, folder: Path) -> Path:
         """Download a model's files into `folder`; returns their folder in it."""

@@ -15,6 +15,7 @@ class StoredModel:
     version: str | None
     location: str  # the artifacts' address
     folder: Path | None  # the same as a folder, where this machine sees it
+    source: str | None = None  # of a version: the logged model, or an address
 
     def __str__(self) -> str:
         return f"models:/{self.name}/{self.version}" if self.name else self.location
@@ -27,7 +28,6 @@ class RegisteredVersion:
 
     version: str
     source: str  # the logged model, or an address
-    weights_sha256: str | None  # None where it was registered without our tags
 
 
 @dataclass(frozen=True)

@@ -82,7 +82,8 @@ def test_a_request_may_name_the_served_version(registered):
         assert unknown.json()["errors"][0]["field"] == "model"
 
 
-def test_a_model_that_is_registered_anew_with_the_same_number_is_served(registered):
+@pytest.mark.parametrize("poll_seconds", [0.05, 3.0])  # after the first look at the registry, and before it
+def test_a_model_that_is_registered_anew_with_the_same_number_is_served(registered, poll_seconds):
     client, versions = registered.store.client, registered.store.client.search_model_versions("name = 'mt'")
     first, short = (
         next(
@@ -91,7 +92,8 @@ def test_a_model_that_is_registered_anew_with_the_same_number_is_served(register
         for number in "12"
     )
     registered.store.register(first, "again")
-    settings = registered.settings(models=(ServedModelConfig(name="mt", uri="models:/again@champion"),))
+    models = (ServedModelConfig(name="mt", uri="models:/again@champion"),)
+    settings = registered.settings(models=models, poll_seconds=poll_seconds)
     try:
         with TestClient(create_app(settings)) as caller:
             assert caller.post("/translate", json=DOG).json()["translatedText"].endswith(".")
