@@ -9,6 +9,7 @@ from importlib.metadata import version
 from fastapi import FastAPI
 from starlette.middleware.cors import CORSMiddleware
 
+from interlinear.translation.detection import LanguageDetector
 from seq2seq.installation import DISTRIBUTION
 from seq2seq.text.sentences import split_sentences
 from service import problems
@@ -31,7 +32,6 @@ from service.http.routes import (
     summarization,
     translation,
 )
-from service.inference.detection import LanguageDetector
 from service.inference.images import BASE64_OVERHEAD, ImageDecoder
 from service.metrics import Metrics
 from service.model_manager import ModelManager, load_model_slots, open_cache

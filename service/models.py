@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
+from interlinear.translation.language_tags import closest_language, language_name
+from interlinear.translation.paths import ModelPath, closest_pairs, pivot_paths
 from registry.bundle_folder import LocalBundle
 from registry.lease import Lease
 from registry.names import AliasName, parse_model_name
@@ -15,8 +17,7 @@ from seq2seq.config import CompileChoice, ImageNetwork, Precision
 from seq2seq.errors import ServiceError, UsageError
 from seq2seq.model.model import Model
 from seq2seq.search.compiled import resolve_compile
-from service.language_tags import closest_language, language_name
-from service.pivots import ModelPath, closest_pairs, pivot_paths
+from seq2seq.text import Tokenizer
 from service.problems import Problem, excerpt
 from service.settings import ServedModelConfig, Settings
 
@@ -72,6 +73,10 @@ class ServedModel:
         """The name of the image source and its network; None if the model reads no images."""
         images = self.bundle.card.model.images.items()
         return next(((name, grid.network) for name, grid in images if grid.network), None)
+
+    @property
+    def target_tokenizer(self) -> Tokenizer:
+        return self.bundle.tokenizers["target"]
 
     @property
     def language_pair(self) -> tuple[str, str]:

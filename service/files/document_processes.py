@@ -9,14 +9,14 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import BinaryIO, TypeVar
 
-from documents.sentences import Sentence
+from interlinear.translation.sentences import Sentence
 from seq2seq.installation import PYTHON
-from seq2seq.terms import Term, TermOptions
 from service.files.document_worker import NO_SPACE, REFUSED
+from service.files.messages import DocumentRequest, read_sentence, write_request
 from service.problems import Problem
 
 log = logging.getLogger("interlinear.service")
@@ -27,57 +27,40 @@ WORKER = "service.files.document_worker"
 DETECTED_CHARACTERS = 10_000  # characters of a document by which its language is detected
 
 
-@dataclass(frozen=True)
-class Splitting:
-    """How a document is split: by the languages of its text and its translation; None: its texts have no terms."""
-
-    source: str
-    target: str
-    terms: TermOptions | None
-
-    def as_json(self) -> dict[str, Any]:
-        """The fields of a request."""
-        terms = self.terms and (self.terms.glossary, self.terms.do_not_translate, self.terms.protect)
-        return {"source": self.source, "target": self.target, "terms": terms}
-
-
 class DocumentProcesses:
     """Runs `document_worker` for each step. A process has nothing of the service's environment but Python's path."""
 
-    def __init__(self, processes: int, seconds: float, megabytes: int, characters: int, sentences: int) -> None:
-        """`processes`: how many run at the same time; `seconds` and `megabytes`: limits of each; `characters` and
-        `sentences`: limits of a document's texts."""
+    def __init__(self, processes: int, seconds: float, megabytes: int) -> None:
+        """`processes`: how many run at the same time; `seconds` and `megabytes`: limits of each."""
         self.seconds, self.megabytes = seconds, megabytes
-        self._limits = {"characters": characters, "sentences": sentences}
         self._executor = ThreadPoolExecutor(processes, "documents")
 
     def close(self) -> None:
         self._executor.shutdown(wait=False, cancel_futures=True)
 
     async def beginning(self, path: Path, name: str) -> str:
-        """The text of a document by which its language is detected; the suffix of its name says the format. Raises
-        Problem for one that cannot be translated. Cancelling this ends the process, as in the other methods."""
-        request = {"step": "beginning", "name": name, "characters": DETECTED_CHARACTERS}
-        return await self._run(path, request, subprocess.PIPE, read=bytes.decode)
+        """The text of a document by which its language is detected. Raises Problem for one that cannot be translated.
+        Cancelling this ends the process, as in the other methods."""
+        return await self._run(path, DocumentRequest("beginning", name, DETECTED_CHARACTERS), read=bytes.decode)
 
-    async def sentences(self, path: Path, name: str, how: Splitting) -> list[Sentence]:
+    async def split(self, path: Path, request: DocumentRequest) -> list[Sentence]:
         """The different sentences of a document. Raises Problem."""
-        request = {"step": "sentences", "name": name, **how.as_json(), **self._limits}
-        return await self._run(path, request, subprocess.PIPE, read=read_sentences)
+        return await self._run(path, request, lambda answer: list(map(read_sentence, answer.splitlines())))
 
-    async def render(self, path: Path, name: str, how: Splitting, lines: Iterable[bytes], output: BinaryIO) -> None:
-        """Write the document with the translations of its sentences, in their order: the fields of an `AlignedText`, as
-        a line of JSON. Raises Problem, and OSError if the disk is full."""
-        request = {"step": "written", "name": name, **how.as_json(), **self._limits}
-        await self._run(path, request, output, len, lines)
+    async def write(
+        self, path: Path, request: DocumentRequest, translations: Iterable[bytes], output: BinaryIO
+    ) -> None:
+        """Write the document with the translations of its sentences, in their order (`write_aligned`). Raises Problem,
+        and OSError if the disk is full."""
+        await self._run(path, replace(request, step="written"), len, translations, output)
 
     async def _run(
         self,
         path: Path,
-        request: dict[str, Any],
-        output: int | BinaryIO,
+        request: DocumentRequest,
         read: Callable[[bytes], T],
         lines: Iterable[bytes] = (),
+        output: int | BinaryIO = subprocess.PIPE,
     ) -> T:
         run = WorkerRun(path, request, lines, output, self.seconds, self.megabytes)
         try:
@@ -86,21 +69,13 @@ class DocumentProcesses:
             run.cancel()
 
 
-def read_sentences(answer: bytes) -> list[Sentence]:
-    """The sentences of a process's answer."""
-    return [
-        Sentence(text, tuple(Term(*term) for term in terms), *others)
-        for text, terms, *others in map(json.loads, answer.splitlines())
-    ]
-
-
 class WorkerRun:
     """One process, from its start to its answer."""
 
     def __init__(
         self,
         path: Path,
-        request: dict[str, Any],
+        request: DocumentRequest,
         lines: Iterable[bytes],
         output: int | BinaryIO,
         seconds: float,
@@ -126,7 +101,7 @@ class WorkerRun:
             if self._cancelled:
                 process.kill()
             try:
-                content = b"\n".join([json.dumps(self._request).encode(), *self._lines])
+                content = b"\n".join([write_request(self._request), *self._lines])
                 answer, errors = process.communicate(content, self._seconds)
             except subprocess.TimeoutExpired:
                 process.kill()

@@ -1,10 +1,9 @@
 """The program of a process that parses one document, or renders its translation, with limits on memory and time.
 
-    python -m service.files.document_worker MEGABYTES SECONDS PATH < request.json
+    python -m service.files.document_worker MEGABYTES SECONDS PATH < REQUEST
 
-The request is one line. By its `step` the answer is the document's `beginning`, as text by which its language is
-detected; its `sentences`, one as JSON a line; or the document that is `written` with their translations, which are
-further lines of the input. Exit code REFUSED: stderr has the problem as JSON. NO_SPACE: the disk is full.
+The request is one line, and the answer is by its step (`service.files.messages`). Exit code REFUSED: stderr has the
+problem as JSON. NO_SPACE: the disk is full.
 """
 
 import errno
@@ -14,14 +13,13 @@ import os
 import resource
 import sys
 from pathlib import Path
-from typing import Any
 
 from documents.document import DocumentFile
 from documents.files import parse_file
-from documents.inline import AlignedText
-from documents.sentences import DocumentSentences, Sentence
+from interlinear.translation.sentences import DocumentSentences
 from seq2seq.errors import DataError, RequestError
-from seq2seq.terms import GlossaryEntry, TermFinder, TermOptions
+from seq2seq.terms import TermFinder
+from service.files.messages import DocumentRequest, read_aligned, read_request, write_sentence
 
 MAX_GROWTH = 10  # bytes of a translated document for each byte of its source, besides a megabyte
 MEGABYTE = 1_000_000
@@ -35,13 +33,13 @@ def main() -> int:
     gc.disable()  # the process ends before garbage matters, and a document is millions of objects that stay
     megabytes, seconds, path = int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
     set_limits(megabytes, seconds, path.stat().st_size)
-    request = json.loads(sys.stdin.readline())
+    request = read_request(sys.stdin.readline())
     try:
-        answer = answer_to(request, parse_file(path.read_bytes(), request["name"]))
+        answer = answer_to(request, parse_file(path.read_bytes(), request.name))
         with open(sys.stdout.fileno(), "wb", closefd=False) as output:  # sys.stdout would fail once more at the end
             output.write(answer)
     except DataError as error:
-        part = error.where.removeprefix(request["name"]).lstrip(": ")
+        part = error.where.removeprefix(request.name).lstrip(": ")
         return refuse(f"in {part} {error.problem}" if part else error.problem, error.remedy)
     except RequestError as error:
         return refuse(f"cannot be used: {error.problem}", error.remedy, error.where)
@@ -77,33 +75,21 @@ def set_limits(megabytes: int, seconds: int, size: int) -> None:
         resource.setrlimit(kind, (limit, limit))
 
 
-def answer_to(request: dict[str, Any], file: DocumentFile) -> bytes:
+def answer_to(request: DocumentRequest, file: DocumentFile) -> bytes:
     """The answer to a request about a document. Raises DataError, and RequestError for contradictory terms."""
-    segments, most = file.segments, request["characters"]
-    if request["step"] == "beginning":
+    segments, most = file.segments, request.characters
+    if request.step == "beginning":
         return "\n".join(segment.text for segment in segments[:most])[:most].encode()
     characters = sum(len(segment.text) for segment in segments)
     if characters > most:
         problem = f"has {characters:,} characters of text, and at most {most:,} are translated"
         raise DataError("", problem, "divide it")
-    source, target = request["source"], request["target"]
-    find_terms = TermFinder(read_terms(request["terms"]), source).find if request["terms"] else lambda text: ()
-    sentences = DocumentSentences(segments, source, target, request["sentences"], find_terms)
-    if request["step"] == "sentences":
-        return "\n".join(map(json.dumps, map(as_json, sentences.sentences))).encode()
-    return file.render(sentences.join([AlignedText(*json.loads(line)) for line in sys.stdin]), target)
-
-
-def read_terms(terms: tuple[list[list[str]], list[str], bool]) -> TermOptions:
-    """What to find in the texts, from the fields of its JSON."""
-    glossary, do_not_translate, protect = terms
-    return TermOptions(tuple(GlossaryEntry(*entry) for entry in glossary), tuple(do_not_translate), protect)
-
-
-def as_json(sentence: Sentence) -> list[Any]:
-    """The fields of a sentence."""
-    text, terms, *others = sentence
-    return [text, [(term.start, term.end, term.target) for term in terms], *others]
+    source, target = request.source, request.target
+    find_terms = TermFinder(request.terms, source).find if request.terms else lambda text: ()
+    sentences = DocumentSentences(segments, source, target, find_terms, most=request.sentences)
+    if request.step == "sentences":
+        return b"\n".join(map(write_sentence, sentences.sentences))
+    return file.render(sentences.join(list(map(read_aligned, sys.stdin))), target)
 
 
 if __name__ == "__main__":

@@ -2,25 +2,26 @@
 time."""
 
 import asyncio
-import json
 from collections.abc import Callable, Sequence
 from functools import partial
 from weakref import WeakKeyDictionary
 
-from documents.sentences import Sentence
+from interlinear.translation.alignment import align_answers
+from interlinear.translation.detection import LanguageDetector
+from interlinear.translation.paths import ModelPath
+from interlinear.translation.pivoting import Search
+from interlinear.translation.sentences import Sentence
+from interlinear.translation.splitting import SplitOptions, SplitText, Step
 from seq2seq.generation_request import GenerationResult, Request
 from seq2seq.search import SearchOptions
 from service.auth.rate_limits import units_of_tokens
 from service.engine.engine import INLINE_CHARACTERS, Engine, InvalidTextError
-from service.files.document_processes import DocumentProcesses, Splitting
+from service.files.document_processes import DocumentProcesses
 from service.files.file_job import FileJob
-from service.inference import pivoting
-from service.inference.aligned_text import SentenceTranslation, align_sentences
-from service.inference.detection import LanguageDetector
-from service.inference.segmented_text import PivotStep, SegmentationOptions, SegmentedText
+from service.files.messages import DocumentRequest, write_aligned
+from service.inference import searching
 from service.inference.terms import are_found
 from service.models import ServedModel, ServedModels
-from service.pivots import ModelPath
 from service.problems import RETRYABLE_STATUSES, Problem
 from service.settings import Settings
 
@@ -44,30 +45,26 @@ class FileTranslator:
         """`models`: gives the models served at the time."""
         self._engine, self._models, self._detector = engine, models, detector
         self._slots: WeakKeyDictionary[ServedModel, asyncio.Semaphore] = WeakKeyDictionary()  # those of documents
-        self._processes = DocumentProcesses(
-            settings.file_jobs,
-            settings.file_parse_seconds,
-            settings.file_megabytes,
-            settings.file_characters,
-            settings.file_sentences,
-        )
+        self._processes = DocumentProcesses(settings.file_jobs, settings.file_parse_seconds, settings.file_megabytes)
+        self._limits = settings.file_characters, settings.file_sentences
 
     def close(self) -> None:
         self._processes.close()
 
     async def translate(self, job: FileJob) -> None:
         """Translate a job's document, and write it to a new file, `job.result`. Raises Problem, and OSError."""
-        request, document = job.request, (job.upload.path, job.request.name)
+        request, uploaded = job.request, job.upload.path
         path = await self._choose_path(job)
         terms = await request.find_terms(path.language_pair)
         (source, _), (_, job.target) = path.first.language_pair, path.language_pair
-        how = Splitting(source, job.target, terms if are_found(terms, path.first) else None)
-        sentences = await self._processes.sentences(*document, how)
+        found = terms if are_found(terms, path.first) else None
+        document = DocumentRequest("sentences", request.name, *self._limits, source, job.target, found)
+        sentences = await self._processes.split(uploaded, document)
         job.total = sum(sentence.completes for sentence in sentences)
         await request.charge(await self._units(path.first, sentences, job.total))
         lines = await self._search(job, path, sentences)
         job.result = job.upload.store.create()
-        await self._processes.render(*document, how, lines, job.result.stream)
+        await self._processes.write(uploaded, document, lines, job.result.stream)
         job.result.close()
 
     async def _choose_path(self, job: FileJob) -> ModelPath[ServedModel]:
@@ -97,7 +94,7 @@ class FileTranslator:
         return max(1, units_of_tokens(sum(counts) * best_only(model).beam), -(-segments // SEGMENTS_PER_UNIT))
 
     async def _search(self, job: FileJob, path: ModelPath[ServedModel], sentences: Sequence[Sentence]) -> list[bytes]:
-        """The translations of all sentences, as `DocumentProcesses.render` takes them, searched a few at a time.
+        """The translations of all sentences, as `DocumentProcesses.write` takes them, searched a few at a time.
         Documents that are translated together take turns. Raises Problem."""
         lines = [b""] * len(sentences)
         remaining = iter(enumerate(sentences))
@@ -124,33 +121,30 @@ class FileTranslator:
         request = Request(
             {model.source: sentence.text}, best_only(model), explain=sentence.explain, terms=sentence.terms
         )
-        pivot = PivotStep(path.second, best_only(path.second)) if path.second else None
-        how = SegmentationOptions("0", fits=self._engine.fits, pivot=pivot)
+        pivot = Step(path.second, best_only(path.second)) if path.second else None
+        how = SplitOptions(self._engine.fits, "0", pivot=pivot)
         (text,) = await self._engine.preparation.map(
             CALLER,
-            partial(SegmentedText.of, model, how=how),
+            partial(SplitText.of, model, how=how),
             [request],
             lambda _: len(sentence.text),
             INLINE_CHARACTERS,
         )
-        parts = []
+        answers = []
         for j, part in enumerate(text.sentences):
-            answer = await self._search_one(pivoting.Sentence(model, part, pivot), job.awaited)
+            answer = await self._search_one(Search(model, part, pivot), job.awaited)
             job.untranslated += answer is None
-            parts.append(sentence_translation(part.texts[model.source], answer and text.format_answer(j, answer)))
-        aligned = align_sentences(
-            text, parts, partial(text.last.model.bundle.tokenizers["target"].word_spans, raw=True)
-        )
-        return json.dumps([aligned.text, aligned.source_words, aligned.target_words, aligned.links]).encode()
+            answers.append(answer and text.format_answer(j, answer))
+        return write_aligned(align_answers(text, answers))
 
-    async def _search_one(self, sentence: pivoting.Sentence, awaited: bool) -> GenerationResult | None:
-        """The answer to a sentence; None if the model cannot read it. Raises Problem."""
-        texts, beam = list(sentence.request.texts.values()), sentence.request.options.beam
+    async def _search_one(self, search: Search[ServedModel], awaited: bool) -> GenerationResult | None:
+        """The answer to a search; None if the model cannot read it. Raises Problem."""
+        texts, beam = list(search.request.texts.values()), search.request.options.beam
         attempts = 1
         while True:
             try:
                 with self._engine.admit(CALLER, texts, len, beam, awaited) as reservation:
-                    (answer,) = await pivoting.search(self._engine, reservation, [sentence])
+                    (answer,) = await searching.search(self._engine, reservation, [search])
                 return answer
             except InvalidTextError:
                 return None
@@ -165,14 +159,6 @@ class FileTranslator:
 def best_only(model: ServedModel) -> SearchOptions:
     """The model's search options, for its best output alone."""
     return SearchOptions.model_validate(model.bundle.card.search.model_dump() | {"n_best": 1})
-
-
-def sentence_translation(sentence: str, answer: GenerationResult | None) -> SentenceTranslation:
-    """The best translation of a sentence; the sentence itself without an answer."""
-    if answer is None:
-        return SentenceTranslation(sentence, sentence)
-    best = answer.candidates[0].text
-    return SentenceTranslation(best, best, answer.explanation)
 
 
 def first(group: BaseExceptionGroup[Problem]) -> Problem:

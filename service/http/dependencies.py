@@ -9,10 +9,10 @@ from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, Request
 
+from interlinear.translation.detection import LanguageDetector
 from service.auth.auth import Auth
 from service.engine.engine import Engine
 from service.files.job_queue import FileJobs
-from service.inference.detection import LanguageDetector
 from service.inference.images import ImageDecoder
 from service.metrics import Metrics
 from service.model_manager import ModelManager

@@ -11,6 +11,7 @@ from fastapi import APIRouter, Depends
 from pydantic import BaseModel
 from starlette.responses import Response
 
+from interlinear.translation.paths import ModelPath
 from seq2seq.explain import Explanation
 from seq2seq.generation_request import GenerationResult
 from seq2seq.source_names import CONTEXT
@@ -32,7 +33,6 @@ from service.inference import segmentation
 from service.inference.markup import INLINE_HTML_CHARACTERS, SourceText, escape_html, read_source, reading_cost
 from service.inference.terms import RequestTerms
 from service.models import ServedModel
-from service.pivots import ModelPath
 from service.problems import Problem, problem_responses
 from service.settings import Settings
 

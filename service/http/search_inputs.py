@@ -2,10 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
 from documents import Document
+from interlinear.translation.paths import ModelPath
+from interlinear.translation.pivoting import PIVOT_OUTPUTS, outputs_translated
+from interlinear.translation.split_input import SplitInput
+from interlinear.translation.splitting import SplitOptions, Step
 from seq2seq.generation_request import Request
 from seq2seq.search import SearchOptions
 from seq2seq.source_names import CONTEXT
@@ -13,13 +18,8 @@ from service.engine.admission import Reservation
 from service.engine.engine import CHARACTERS_PER_TOKEN
 from service.http.dependencies import Service
 from service.http.requests import GenerateRequest
-from service.inference import segmentation
-from service.inference.pivoting import PIVOT_OUTPUTS, outputs_translated
-from service.inference.segmented_document import SegmentedDocument
-from service.inference.segmented_text import PivotStep, SegmentationOptions, SegmentedText
 from service.inference.terms import RequestTerms
 from service.models import ServedModel
-from service.pivots import ModelPath
 from service.problems import Problem
 
 
@@ -57,7 +57,7 @@ class SearchInput:
 
     item: ModelInput
     search: Request
-    how: SegmentationOptions
+    how: SplitOptions[ServedModel]
 
     @staticmethod
     def of(service: Service, request: GenerateRequest, item: ModelInput) -> "SearchInput":
@@ -67,8 +67,8 @@ class SearchInput:
             options, pivot = search_options(request, item.model, n_best), None
         else:
             options = search_options(request, item.model, PIVOT_OUTPUTS, of_pivot=True)
-            pivot = PivotStep(item.second, search_options(request, item.second, n_best))
-        how = SegmentationOptions(request.split_mode, request.keeps_formatting, service.engine.fits, pivot)
+            pivot = Step(item.second, search_options(request, item.second, n_best))
+        how = SplitOptions(service.engine.fits, request.split_mode, request.keeps_formatting, pivot)
         search = Request(
             dict(item.texts),
             options,
@@ -85,23 +85,25 @@ class SearchInput:
         return sum(map(len, self.search.texts.values()))
 
 
-def split(terms: RequestTerms, searched: SearchInput) -> segmentation.Segmented:
-    """An input as requests for its sentences, with their terms. Raises Problem for contradictory terms."""
+def split(terms: RequestTerms, searched: SearchInput) -> SplitInput[ServedModel]:
+    """An input as requests for its sentences, with their terms. Raises Problem for contradictory terms, RequestError
+    for a target prefix of several sentences."""
     model, document = searched.item.model, searched.item.document
+    find_terms = partial(terms.find, model)
     if document is not None:
-        return SegmentedDocument.of(model, searched.search, document, terms, searched.how)
-    return SegmentedText.of(model, terms.add_to(model, searched.search), searched.how)
+        return SplitInput.of_markup(model, searched.search, document, searched.how, find_terms)
+    return SplitInput.of_text(model, searched.search, searched.how, find_terms)
 
 
 def reserve_second_searches(
-    service: Service, reservation: Reservation, request: GenerateRequest, texts: Sequence[segmentation.Segmented]
+    service: Service, reservation: Reservation, request: GenerateRequest, inputs: Sequence[SplitInput[ServedModel]]
 ) -> None:
     """Reserve queue load for the second searches of texts that are translated through a pivot language. Raises Problem
     429."""
-    sentences = [sentence for text in texts if text.pivot for sentence in text.sentences]
+    sentences = [each.request for one in inputs if one.pivot for each in one.searches]
     if sentences:
         outputs = outputs_translated(len(sentences))
-        characters = sum(len(text) for sentence in sentences for text in sentence.texts.values())
+        characters = sum(len(text) for each in sentences for text in each.texts.values())
         tokens = characters // CHARACTERS_PER_TOKEN * (request.beam_size or service.models.least_beam)
         service.engine.reserve_later(reservation, outputs * len(sentences), outputs * tokens)
 

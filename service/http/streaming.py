@@ -12,12 +12,13 @@ from typing import Any
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from interlinear.translation.split_input import SplitInput
 from seq2seq.generation_request import GenerationResult
 from seq2seq.target_prefix import decode_beginning
 from seq2seq.text import UNKNOWN
 from service.http.dependencies import Caller, Service
 from service.http.middleware import internal_error
-from service.inference.segmentation import Segmented
+from service.models import ServedModel
 from service.problems import CLIENT_CLOSED_REQUEST, RETRYABLE_STATUSES, Problem, problem_json
 
 MEDIA_TYPE = "text/event-stream"
@@ -46,7 +47,7 @@ class OutputStream:
         self.started = asyncio.Event()
         self.changed = asyncio.Event()
         self._request_indices: Sequence[int] = ()
-        self._segmented_texts: Sequence[Segmented] = ()
+        self._inputs: Sequence[SplitInput[ServedModel]] = ()
         self._segment_of_sentence: list[tuple[int, int]] = []  # for each sentence: its text, and its index in that text
         self._parts: list[list[str]] = []  # output so far, by text and sentence
         self._done: list[list[bool]] = []
@@ -54,36 +55,36 @@ class OutputStream:
         self._write: Callable[[str], str] = str
 
     def start(
-        self, request_indices: Sequence[int], segmented_texts: Sequence[Segmented], write: Callable[[str], str]
+        self, request_indices: Sequence[int], inputs: Sequence[SplitInput[ServedModel]], write: Callable[[str], str]
     ) -> None:
-        """Called before the search: the segmented texts, their indices in the request, and the function that escapes
+        """Called before the search: the inputs, their indices in the request, and the function that escapes
         outputs."""
-        self._request_indices, self._segmented_texts, self._write = request_indices, segmented_texts, write
-        self._segment_of_sentence = [
-            (i, j) for i, segmented in enumerate(segmented_texts) for j, _ in enumerate(segmented.sentences)
-        ]
-        self._parts = [[""] * len(segmented.sentences) for segmented in segmented_texts]
-        self._done = [[False] * len(segmented.sentences) for segmented in segmented_texts]
-        self._shown = [""] * len(segmented_texts)
+        self._request_indices, self._inputs, self._write = request_indices, inputs, write
+        self._segment_of_sentence = [(i, j) for i, each in enumerate(inputs) for j, _ in enumerate(each.places)]
+        self._parts = [[""] * len(each.places) for each in inputs]
+        self._done = [[False] * len(each.places) for each in inputs]
+        self._shown = [""] * len(inputs)
 
     def on_accepted(self) -> None:
         self.started.set()
 
     def on_prefix(self, index: int, ids: list[int]) -> None:
         i, j = self._segment_of_sentence[index]
-        segmented = self._segmented_texts[i]
-        model, options = segmented.last.model, segmented.last.options
+        source = self._inputs[i]
+        model, options = source.last.model, source.last.options
         if options.replace_unknown and UNKNOWN in ids:
             ids = ids[: ids.index(UNKNOWN)]  # its replacement is not known yet
-        raw = "target" not in segmented.request.tokenised
-        prefix = segmented.request.target_prefix
-        text = decode_beginning(model.bundle.tokenizers["target"], ids, prefix, raw)
-        self._parts[i][j] = segmented.format_prefix(j, text)
+        raw = "target" not in source.request.tokenised
+        prefix = source.request.target_prefix
+        text = decode_beginning(model.target_tokenizer, ids, prefix, raw)
+        sentence, part = source.places[j]
+        self._parts[i][j] = sentence.format_prefix(part, text)
         self.changed.set()
 
     def on_answer(self, index: int, answer: GenerationResult) -> None:
         i, j = self._segment_of_sentence[index]
-        formatted = self._segmented_texts[i].format_answer(j, replace(answer, explanation=None))
+        sentence, part = self._inputs[i].places[j]
+        formatted = sentence.format_answer(part, replace(answer, explanation=None))
         self._parts[i][j], self._done[i][j] = formatted.candidates[0].text, True
         self.changed.set()
 
@@ -94,10 +95,10 @@ class OutputStream:
         """
         self.changed.clear()
         prefixes = []
-        for i, (request_index, segmented) in enumerate(zip(self._request_indices, self._segmented_texts, strict=True)):
+        for i, (request_index, source) in enumerate(zip(self._request_indices, self._inputs, strict=True)):
             done = self._done[i]
             complete = done.index(False) + 1 if False in done else len(done)
-            text = segmented.join(self._parts[i][:complete])
+            text = source.join(self._parts[i][:complete])
             if text.strip() and text != self._shown[i]:
                 self._shown[i] = text
                 prefixes.append((request_index, self._write(text)))

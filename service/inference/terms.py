@@ -1,11 +1,9 @@
 """Terms of the texts of a request."""
 
-from dataclasses import replace
 from functools import lru_cache
 
 from seq2seq.errors import RequestError
-from seq2seq.generation_request import Request
-from seq2seq.terms import TermFinder, TermOptions
+from seq2seq.terms import Term, TermFinder, TermOptions
 from service.models import ServedModel
 from service.problems import Problem
 
@@ -20,21 +18,21 @@ class RequestTerms:
         self.characters = options.characters if options else 0  # the length of the texts that an index is made of
         self._finders: dict[str, TermFinder] = {}
 
-    def add_to(self, model: ServedModel, request: Request) -> Request:
-        """The request with the terms of its text. Raises Problem for contradictory options.
+    def find(self, model: ServedModel, text: str) -> tuple[Term, ...]:
+        """The terms of a text that a model reads. Raises Problem for contradictory options.
 
         Where the model takes no terms, what is protected by its form is left to the model.
         """
         options = self.options
         if options is None or not are_found(options, model):
-            return request
+            return ()
         language, _ = model.language_pair
         try:
             finder = self._finders.get(language) or cached_finder(options, language)
         except RequestError as error:
             raise Problem.in_field(error.where, f"cannot be used: {error.problem}; {error.remedy}") from None
         self._finders[language] = finder
-        return replace(request, terms=finder.find(request.texts.get(model.source, "")))
+        return finder.find(text)
 
 
 def are_found(options: TermOptions, model: ServedModel) -> bool:

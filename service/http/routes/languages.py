@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends
 
 from documents.files import SUFFIXES
-from service import language_tags as languages
+from interlinear.translation import language_tags as languages
 from service.http.dependencies import CallerDep, ServiceDep
 from service.http.openapi import body_documentation
 from service.http.parsing import parsed_body

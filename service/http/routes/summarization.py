@@ -4,6 +4,7 @@ from functools import partial
 
 from fastapi import APIRouter
 
+from interlinear.translation.paths import ModelPath
 from seq2seq.text.sentences import leading_sentences
 from service.engine.admission import Reservation
 from service.http.dependencies import Service
@@ -12,7 +13,6 @@ from service.http.requests import SummarizeRequest
 from service.http.responses import ModelIdentity, Reduction, SummarizeResponse
 from service.inference.markup import SourceText
 from service.models import ServedModel
-from service.pivots import ModelPath
 from service.settings import Settings
 
 

@@ -4,6 +4,7 @@ from functools import partial
 
 from fastapi import APIRouter
 
+from interlinear.translation.language_tags import closest_language, language_name
 from seq2seq.bundle import Task
 from service.engine.admission import Reservation
 from service.http.dependencies import Service
@@ -11,7 +12,6 @@ from service.http.pipeline import Generation, PipelineResult, generating_route, 
 from service.http.requests import MultimodalRequest, TranslateRequest
 from service.http.responses import Detection, ModelIdentity, TranslateResponse
 from service.inference import segmentation
-from service.language_tags import closest_language, language_name
 from service.problems import Problem
 from service.settings import Settings
 

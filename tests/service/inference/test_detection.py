@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.inference.detection import LanguageDetector
+from interlinear.translation.detection import LanguageDetector
 from tests.service.conftest import changed, served
 
 GERMAN = "Zwei junge Männer stehen im Garten neben vielen Büschen."

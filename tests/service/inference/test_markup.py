@@ -14,15 +14,15 @@ from starlette.testclient import TestClient
 
 import seq2seq
 from documents import AlignedText, parse_html
+from interlinear.translation.detection import LanguageGuess
+from interlinear.translation.split_input import SplitInput
+from interlinear.translation.splitting import SplitOptions
 from research.quality.markup import TagReader, expected_tags, fragments
 from seq2seq.generation_request import Request
 from seq2seq.search import SearchOptions
 from service.app import create_app
 from service.inference import segmentation
-from service.inference.detection import LanguageGuess
 from service.inference.markup import escape_html, read_source, unescape
-from service.inference.segmented_document import SegmentedDocument
-from service.inference.terms import RequestTerms
 from service.models import ServedModel
 from tests.service.conftest import busy, until
 from tests.service.http.test_streaming import EVENTS, read
@@ -138,8 +138,8 @@ def test_only_sentences_with_tags_between_their_words_are_aligned(bundles):
     model = ServedModel("de-en", "1", (), seq2seq.load(bundles.de_en), 4, 5)
     request = Request({"source": ""}, SearchOptions())
     document = parse_html("<p><b>Ein Hund läuft.</b> Eine <i>Frau</i> sitzt. <u>Da.</u></p><p>Ein Hund.</p>")
-    sentences = SegmentedDocument.of(model, request, document, RequestTerms(None)).sentences
-    assert [(sentence.texts["source"], sentence.explain) for sentence in sentences] == [
+    split = SplitInput.of_markup(model, request, document, SplitOptions(lambda *_: True))
+    assert [(each.request.texts["source"], each.request.explain) for each in split.searches] == [
         ("Ein Hund läuft.", False), ("Eine Frau sitzt.", True), ("Da.", False), ("Ein Hund.", False),
     ]  # fmt: skip
 
@@ -192,7 +192,7 @@ def test_many_tags_are_placed_off_the_event_loop(one_model):
             """Whether the event loop's thread writes a sentence in so many tags."""
             document = replace(parse_html("<b>" * tags + "Ein Hund läuft."), escape=escape)
             request = Request({"source": ""}, SearchOptions())
-            text = SegmentedDocument.of(model, request, document, RequestTerms(None))
+            text = SplitInput.of_markup(model, request, document, SplitOptions(engine.fits))
             with engine.admit("somebody", [document.text]) as reservation:
                 (answer,) = await segmentation.search(engine, reservation, [text])
             assert answer.candidates[0].text.count("<b>") == tags

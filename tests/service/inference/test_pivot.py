@@ -12,14 +12,15 @@ import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
+from interlinear.translation import pivoting as pivoting_module
+from interlinear.translation.pivoting import PIVOT_OUTPUTS, Search
+from interlinear.translation.splitting import Step
 from seq2seq.explain import Explanation
 from seq2seq.generation_request import GenerationResult, Request
 from seq2seq.search import SearchOptions
 from service.app import create_app
 from service.engine.admission import QueueLoad
-from service.inference import pivoting as pivoting_module
-from service.inference.pivoting import PIVOT_OUTPUTS, Sentence, search
-from service.inference.segmented_text import PivotStep
+from service.inference import searching
 from service.problems import Problem
 from service.settings import Settings
 from tests.service.conftest import DOES, WHERE, WHO, Bundles, capital, sentences, served, texts
@@ -201,10 +202,10 @@ def test_the_tokens_of_both_searches_are_charged(pivoting):
 
         async def ask() -> None:
             request = Request({"source": "Ein Hund läuft."}, SearchOptions(beam=3, n_best=3))
-            sentence = Sentence(path.first, request, PivotStep(path.second, SearchOptions(beam=2)))
+            sentence = Search(path.first, request, Step(path.second, SearchOptions(beam=2)))
             with service.engine.admit("somebody", ["Ein Hund läuft."]) as reservation:
                 reservation.charge = charge
-                await search(service.engine, reservation, [sentence])
+                await searching.search(service.engine, reservation, [sentence])
 
         asyncio.run(ask())
     first, both = charged
@@ -223,8 +224,8 @@ def test_texts_are_split_and_explanations_composed_off_the_event_loop(pivoting, 
 
         return spy
 
-    for name in ("compose_explanations", "pivot_text"):
-        monkeypatch.setattr(pivoting_module, name, spied(getattr(pivoting_module, name)))
+    for module, name in ((pivoting_module, "compose_explanations"), (searching, "pivot_text")):
+        monkeypatch.setattr(module, name, spied(getattr(module, name)))
     app = create_app(pivoting)
     with TestClient(app):
         service = app.state.service
@@ -235,8 +236,8 @@ def test_texts_are_split_and_explanations_composed_off_the_event_loop(pivoting, 
         async def ask() -> list[GenerationResult]:
             requests = [Request({"source": text}, options, explain=True) for text in texts]
             with service.engine.admit("somebody", texts) as reservation:
-                pairs = [Sentence(path.first, request, PivotStep(path.second, options)) for request in requests]
-                return await search(service.engine, reservation, pairs)
+                pairs = [Search(path.first, request, Step(path.second, options)) for request in requests]
+                return await searching.search(service.engine, reservation, pairs)
 
         assert all(result.explanation for result in asyncio.run(ask()))
     assert threads and threading.current_thread() not in threads

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
+from interlinear.translation.merging import best_combinations
 from seq2seq.explain import Explanation
 from seq2seq.text.sentences import estimated_sentences, min_sentences, split_sentences_by_line
 from service.app import create_app
-from service.inference.merging import best_combinations
 from service.problems import Problem
 from tests.service.conftest import busy, until
 

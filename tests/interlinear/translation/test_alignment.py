@@ -2,7 +2,7 @@
 
 import pytest
 
-from service.inference.aligned_text import carried_links
+from interlinear.translation.alignment import carried_links
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from service.language_tags import closest_language, language_name
+from interlinear.translation.language_tags import closest_language, language_name
 
 BASES = ["de", "en", "he", "no", "pt", "zh"]
 VARIANTS = ["en-GB", "nb", "pt-BR", "zh-Hans", "zh-Hant"]

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from service.pivots import ModelPath, closest_pairs, pivot_paths
+from interlinear.translation.paths import ModelPath, closest_pairs, pivot_paths
 
 
 @dataclass(frozen=True)

@@ -2,79 +2,90 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Generic, Protocol, TypeVar
 
+from interlinear.translation.merging import combined_candidates, joined_candidate, merge_explanations
+from seq2seq.bundle import Task
+from seq2seq.errors import RequestError
 from seq2seq.formatted_output import format_result
-from seq2seq.generation_request import GenerationResult, Request
+from seq2seq.generation_request import Candidate, GenerationResult, Request
 from seq2seq.search import SearchOptions
 from seq2seq.source_names import CONTEXT
 from seq2seq.target_prefix import TARGET_PREFIX
 from seq2seq.terms import join_divided, terms_within
+from seq2seq.text import Tokenizer
 from seq2seq.text.formatting import Edges, edges_of_parts
 from seq2seq.text.long_sentences import divide, grouped
 from seq2seq.text.sentences import SplitMode, sentence_separators, split_text
-from service.inference.merging import combined_candidates, joined_candidate, merge_explanations
-from service.models import ServedModel
-from service.problems import Problem
+
+
+class TranslationModel(Protocol):
+    """What splitting and joining ask of a model."""
+
+    @property
+    def task(self) -> Task: ...
+
+    @property
+    def source(self) -> str:
+        """The name of the first text source."""
+
+    @property
+    def language_pair(self) -> tuple[str | None, str | None]:
+        """Source and target language; None where its card does not say."""
+
+    @property
+    def target_tokenizer(self) -> Tokenizer: ...
+
+
+M = TypeVar("M", bound=TranslationModel)
 
 
 @dataclass(frozen=True)
-class PivotStep:
-    """The second search of a translation through a pivot language: the model, and its options."""
+class Step(Generic[M]):
+    """One search on the way of a translation: the model, and its options."""
 
-    model: ServedModel
+    model: M
     options: SearchOptions
 
 
-def always_fits(model: ServedModel, request: Request) -> bool:
-    """No text is too long."""
-    return True
-
-
 @dataclass(frozen=True)
-class SegmentationOptions:
+class SplitOptions(Generic[M]):
     """How texts are split: into sentences by the mode, and those into parts that `fits` says a model can read.
 
     preserve_formatting: outputs begin and end as their sentences do. pivot: the second search of every sentence.
     """
 
+    fits: Callable[[M, Request], bool]
     split_sentences: SplitMode = "1"
     preserve_formatting: bool = False
-    fits: Callable[[ServedModel, Request], bool] = always_fits
-    pivot: PivotStep | None = None
-
-
-BY_SENTENCES = SegmentationOptions()
+    pivot: Step[M] | None = None
 
 
 @dataclass(frozen=True)
-class SegmentedText:
+class SplitText(Generic[M]):
     """A request for one text, as requests for its sentences."""
 
-    model: ServedModel
+    model: M
     request: Request
     sentences: tuple[Request, ...]
     separators: tuple[str, ...]  # text before the first sentence, between sentences, and after the last
     offsets: tuple[int, ...]  # offsets of the sentences in the text
     edges: tuple[Edges, ...] = ()  # of each sentence, which edges of its output are made like its own
-    pivot: PivotStep | None = None
+    pivot: Step[M] | None = None
     divided: int = 0  # number of sentences that were longer than the model reads
 
-    @property
-    def tags(self) -> int:
-        """A text has no tags."""
-        return 0
-
     @staticmethod
-    def of(model: ServedModel, request: Request, how: SegmentationOptions = BY_SENTENCES) -> "SegmentedText":
+    def of(model: M, request: Request, how: SplitOptions[M]) -> "SplitText[M]":
         """Split a text to translate into sentences, and sentences that are too long into parts.
 
         Other texts are not split: a headline summarizes a whole text, and an edit or an image belongs to a whole
-        text. Raises Problem for a target prefix with several sentences: it does not say which of them it has.
+        text, and tokens are not looked into. Raises RequestError for a target prefix with several sentences: it does
+        not say which of them it has.
         """
         text = request.texts.get(model.source)
         others = {name for name in request.texts if name not in (model.source, CONTEXT)}
-        if model.task != "translation" or others or request.images or text is None:
-            return SegmentedText(model, request, (request,), ("", ""), (0,))
+        if model.task != "translation" or others or request.images or request.tokenised or text is None:
+            return SplitText(model, request, (request,), ("", ""), (0,), pivot=how.pivot)
         source, _ = model.language_pair
         _, target = (how.pivot.model if how.pivot else model).language_pair
 
@@ -90,24 +101,16 @@ class SegmentedText:
         whole = join_divided(split_text(text, source, how.split_sentences), request.terms)
         if how.split_sentences == "0" and not all(map(fits, whole)):
             whole = grouped(join_divided(split_text(text, source, "1"), request.terms), fits)
-        if request.target_prefix is not None and len(whole) > 1:
-            raise Problem.in_field(
-                TARGET_PREFIX,
-                f"is for one sentence, and this text has {len(whole)}: send the one that is to be changed alone "
-                "(`explanations` with `explain` say where the sentences of a translation are)",
-            )
         divided = [divide(text, span, fits, kept) for span in whole]
-        if request.target_prefix is not None and any(len(parts) > 1 for parts in divided):
-            raise Problem.in_field(
-                TARGET_PREFIX, f"is for a sentence that {model} reads whole, and this one is longer: send a part of it"
-            )
+        if request.target_prefix is not None:
+            check_prefixed(len(whole), sum(map(len, divided)), str(model))
         spans = [span for parts in divided for span in parts]
         edges = [edges for parts in divided for edges in edges_of_parts(len(parts), how.preserve_formatting)]
         separators = sentence_separators(text, spans, target)
         if request.target_prefix is not None:  # it says how the output begins
             separators = ["", *separators[1:]]
             edges = [replace(each, begin=False) for each in edges]
-        return SegmentedText(
+        return SplitText(
             model,
             request,
             tuple(map(part, spans)),
@@ -119,9 +122,9 @@ class SegmentedText:
         )
 
     @property
-    def last(self) -> PivotStep:
+    def last(self) -> Step[M]:
         """The search that writes the output: its model, and its options."""
-        return self.pivot or PivotStep(self.model, self.request.options)
+        return self.pivot or Step(self.model, self.request.options)
 
     def join(self, parts: Sequence[str]) -> str:
         """The results of the first sentences, or of all, with the separators before them."""
@@ -134,22 +137,24 @@ class SegmentedText:
         model, edges = self.last.model, replace(self.edges[index], end=False)
         text = self.edges[index].certain(text)
         source = self.sentences[index].texts[self.model.source]
-        return edges.apply(source, text, model.bundle.tokenizers["target"], model.language_pair[1]).text
+        return edges.apply(source, text, model.target_tokenizer, model.language_pair[1]).text
 
     def format_answer(self, index: int, answer: GenerationResult) -> GenerationResult:
         """A sentence's result, with the edges of its outputs as they are to be."""
         if not self.edges:
             return answer
         model, source = self.last.model, self.sentences[index].texts[self.model.source]
-        tokenizer = model.bundle.tokenizers["target"]
-        return format_result(answer, source, self.edges[index], tokenizer, model.language_pair[1])
+        return format_result(answer, source, self.edges[index], model.target_tokenizer, model.language_pair[1])
 
     def merge_answers(self, answers: Sequence[GenerationResult]) -> GenerationResult:
-        """The result of the whole text from those of its sentences, formatted.
+        """The result of the whole text from those of its sentences, formatted; a blank text is its own translation.
 
         Its candidates are the best combinations of the sentences' candidates, ranked by the mean of the sentences'
         scores.
         """
+        if not answers:
+            return GenerationResult([Candidate(self.request.texts[self.model.source], 0.0, 0.0, [])])
+        answers = [self.format_answer(j, answer) for j, answer in enumerate(answers)]
         if self.separators == ("", "") and self.offsets == (0,):
             return answers[0]
         candidates = [
@@ -162,3 +167,18 @@ class SegmentedText:
         texts = [answer.candidates[0].text for answer in answers]
         before = [len(self.join(texts[:i])) + len(self.separators[i]) for i in range(len(texts))]
         return GenerationResult(candidates, merge_explanations(explanations, self.offsets, before))
+
+
+def check_prefixed(sentences: int, parts: int, model: str) -> None:
+    """Raises RequestError if a text with a target prefix has several sentences, or one that is divided."""
+    if sentences > 1:
+        raise RequestError(
+            TARGET_PREFIX,
+            f"is for one sentence, and this text has {sentences}",
+            "send the one that is to be changed alone (`explanations` with `explain` say where the sentences of a "
+            "translation are)",
+        )
+    if parts > 1:
+        raise RequestError(
+            TARGET_PREFIX, f"is for a sentence that {model} reads whole, and this one is longer", "send a part of it"
+        )

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-from service.language_tags import closest_language, tag_distance
+from interlinear.translation.language_tags import closest_language, tag_distance
 
 PREFERRED = "en"  # the pivot language that is taken where several are possible
 

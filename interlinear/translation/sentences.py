@@ -9,7 +9,7 @@ from documents.inline import AlignedText, join_aligned
 from seq2seq.errors import DataError
 from seq2seq.terms import Term, join_divided, terms_within
 from seq2seq.text.long_sentences import divide
-from seq2seq.text.sentences import sentence_separators, split_text
+from seq2seq.text.sentences import SplitMode, sentence_separators, split_text
 
 LONGEST = 5000  # characters of a sentence; a longer one is divided, so that work on one of them is short
 
@@ -33,10 +33,11 @@ class DocumentSentences:
     def __init__(
         self,
         segments: Sequence[Segment],
-        source: str,
-        target: str,
-        most: int,
+        source: str | None,
+        target: str | None,
         find_terms: Callable[[str], Sequence[Term]] = lambda text: (),
+        mode: SplitMode = "1",
+        most: int | None = None,
     ) -> None:
         """`source`, `target`: language codes. `most`: limit of sentences, equal ones included. Raises DataError."""
         self._parts: list[tuple[list[int], list[str], list[int]]] = []  # sentences, separators, offsets of each segment
@@ -46,9 +47,9 @@ class DocumentSentences:
         count = 0
         for segment in segments:
             terms = find_terms(segment.text)
-            spans = split(segment.text, source, terms)
+            spans = split(segment.text, source, terms, mode)
             count += len(spans)
-            if count > most:
+            if most is not None and count > most:
                 raise DataError("", f"has more than {most:,} sentences, the most that are translated", "divide it")
             own = []
             for start, end in spans:
@@ -69,11 +70,11 @@ class DocumentSentences:
         ]
 
 
-def split(text: str, language: str, terms: Sequence[Term]) -> list[tuple[int, int]]:
+def split(text: str, language: str | None, terms: Sequence[Term], mode: SplitMode) -> list[tuple[int, int]]:
     """The spans of the sentences of a text. A term is in one of them."""
     kept = [(term.start, term.end) for term in terms]
     return [
         part
-        for span in join_divided(split_text(text, language, "1"), terms)
+        for span in join_divided(split_text(text, language, mode), terms)
         for part in divide(text, span, lambda each: each[1] - each[0] <= LONGEST, kept)
     ]

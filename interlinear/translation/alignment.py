@@ -1,59 +1,61 @@
 """The translation of a text from those of its sentences, with the words of both that belong together."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 from documents import AlignedText
-from documents.inline import join_aligned
-from seq2seq.explain import Explanation
-from service.inference.segmented_text import SegmentedText
+from documents.inline import CharacterSpan, join_aligned
+from interlinear.translation.splitting import M, SplitText
+from seq2seq.generation_request import GenerationResult
 
-CharacterSpan = tuple[int, int]
 Link = tuple[int, int]
 
 
-@dataclass(frozen=True)
-class SentenceTranslation:
-    """The chosen translation of a sentence, the best one, and its explanation if it has one."""
-
-    text: str
-    best: str
-    explanation: Explanation | None = None
-
-
-def align_sentences(
-    text: SegmentedText,
-    translations: Sequence[SentenceTranslation],
-    word_spans: Callable[[str], list[CharacterSpan]],
+def align_answers(
+    text: SplitText[M], answers: Sequence[GenerationResult | None], chosen: Sequence[str] | None = None
 ) -> AlignedText:
-    """The translation of a text. A sentence without explanation is linked to its translation as a whole; one that is
-    not the best has the links of the best (`carried_links`). `word_spans` finds the words of a translation."""
+    """The translation of a text from the formatted answers to its sentences; one without answer stays as it is.
+
+    A sentence without explanation is linked to its translation as a whole. `chosen`: the output of each sentence, by
+    default the best; another one has the links of the best (`carried_links`).
+    """
     sources = [sentence.texts[text.model.source] for sentence in text.sentences]
+    outputs = chosen or [
+        answer.candidates[0].text if answer else source for source, answer in zip(sources, answers, strict=True)
+    ]
+    tokenizer = text.last.model.target_tokenizer
+
+    def find_words(output: str) -> list[CharacterSpan]:
+        return tokenizer.word_spans(output, raw=True)
+
     parts = [
-        AlignedText(translation.text, *sentence_words(source, translation, word_spans))
-        for source, translation in zip(sources, translations, strict=True)
+        AlignedText(output, *linked_words(source, answer, output, find_words))
+        for source, answer, output in zip(sources, answers, outputs, strict=True)
     ]
     return join_aligned(parts, text.separators, text.offsets)
 
 
-def sentence_words(
-    source: str, translation: SentenceTranslation, word_spans: Callable[[str], list[CharacterSpan]]
+def linked_words(
+    source: str,
+    answer: GenerationResult | None,
+    output: str,
+    find_words: Callable[[str], list[CharacterSpan]],
 ) -> tuple[list[CharacterSpan], list[CharacterSpan], list[Link]]:
-    """The words of a sentence and of its translation, and their links."""
-    explanation = translation.explanation
-    if explanation is None or not explanation.source or not explanation.target:
-        whole_target = [(0, len(translation.text))] if translation.text else []
+    """The words of a sentence and of one of its outputs, and their links."""
+    explanation = answer.explanation if answer else None
+    if answer is None or explanation is None or not explanation.source or not explanation.target:
+        whole_target = [(0, len(output))] if output else []
         return [(0, len(source))], whole_target, [(0, 0)] if whole_target else []
+    best = answer.candidates[0].text
     source_words = [(span.start, span.end) for span in explanation.source]
     best_words = [(span.start, span.end) for span in explanation.target]
-    if translation.text == translation.best:
+    if output == best:
         return source_words, best_words, list(explanation.alignment)
-    words = word_spans(translation.text)
+    words = find_words(output)
     links = carried_links(
         explanation.alignment,
-        [translation.best[start:end] for start, end in best_words],
-        [translation.text[start:end] for start, end in words],
+        [best[start:end] for start, end in best_words],
+        [output[start:end] for start, end in words],
     )
     return source_words, words, links
 

@@ -1,0 +1,69 @@
+"""What the service and its document processes tell each other, as lines of JSON."""
+
+import json
+from dataclasses import asdict, astuple, dataclass
+from typing import Any, Literal
+
+from documents.inline import AlignedText
+from interlinear.translation.sentences import Sentence
+from seq2seq.terms import GlossaryEntry, Term, TermOptions
+
+Step = Literal["beginning", "sentences", "written"]
+
+
+@dataclass(frozen=True)
+class DocumentRequest:
+    """The first line that a process reads.
+
+    step: what it answers: the document's `beginning`, as text by which its language is detected; its `sentences`, one a
+    line; or the document that is `written` with their translations, which are further lines of the input.
+    name: the document's name, of which the suffix says the format. characters: the length of the beginning, or the
+    limit of all texts. sentences: the limit of sentences.
+    source, target: the languages of the text and the translation. terms: what to find in the texts.
+    """
+
+    step: Step
+    name: str
+    characters: int
+    sentences: int = 0
+    source: str = ""
+    target: str = ""
+    terms: TermOptions | None = None
+
+
+def write_request(request: DocumentRequest) -> bytes:
+    """A request as a line."""
+    return json.dumps(asdict(request)).encode()
+
+
+def read_request(line: str | bytes) -> DocumentRequest:
+    """A request from its line."""
+    fields: dict[str, Any] = json.loads(line)
+    if terms := fields["terms"]:
+        terms["glossary"] = tuple(GlossaryEntry(*entry) for entry in terms["glossary"])
+        terms["do_not_translate"] = tuple(terms["do_not_translate"])
+        fields["terms"] = TermOptions(**terms)
+    return DocumentRequest(**fields)
+
+
+def write_sentence(sentence: Sentence) -> bytes:
+    """A sentence as a line."""
+    text, terms, *others = sentence
+    return json.dumps([text, [astuple(term) for term in terms], *others]).encode()
+
+
+def read_sentence(line: str | bytes) -> Sentence:
+    """A sentence from its line."""
+    text, terms, *others = json.loads(line)
+    return Sentence(text, tuple(Term(*term) for term in terms), *others)
+
+
+def write_aligned(aligned: AlignedText) -> bytes:
+    """The translation of a sentence as a line."""
+    return json.dumps([aligned.text, aligned.source_words, aligned.target_words, aligned.links]).encode()
+
+
+def read_aligned(line: str | bytes) -> AlignedText:
+    """The translation of a sentence from its line."""
+    text, *pairs = json.loads(line)
+    return AlignedText(text, *([(a, b) for a, b in each] for each in pairs))

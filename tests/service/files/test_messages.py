@@ -1,0 +1,52 @@
+"""What the service and its document processes tell each other: what is read is what was written."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from documents import AlignedText
+from interlinear.translation.sentences import Sentence
+from seq2seq.terms import GlossaryEntry, Term, TermOptions
+from service.files.messages import (
+    DocumentRequest,
+    read_aligned,
+    read_request,
+    read_sentence,
+    write_aligned,
+    write_request,
+    write_sentence,
+)
+
+TEXT, NUMBER = st.text(), st.integers(0, 10**6)
+PAIRS = st.lists(st.tuples(NUMBER, NUMBER))
+TERMS = st.builds(Term, NUMBER, NUMBER, TEXT, st.booleans())
+OPTIONS = st.builds(
+    TermOptions,
+    st.lists(st.builds(GlossaryEntry, TEXT, TEXT)).map(tuple),
+    st.lists(TEXT).map(tuple),
+    st.booleans(),
+)
+REQUESTS = st.builds(
+    DocumentRequest,
+    st.sampled_from(["beginning", "sentences", "written"]),
+    TEXT,
+    NUMBER,
+    NUMBER,
+    TEXT,
+    TEXT,
+    st.none() | OPTIONS,
+)
+
+
+@given(REQUESTS, st.builds(Sentence, TEXT, st.lists(TERMS).map(tuple), st.booleans(), NUMBER))
+def test_requests_and_sentences_are_read_as_they_were_written(request, sentence):
+    lines = write_request(request), write_sentence(sentence)
+    assert not any(b"\n" in line or b"\r" in line for line in lines)
+    assert (read_request(lines[0]), read_sentence(lines[1])) == (request, sentence)
+
+
+@given(st.builds(AlignedText, TEXT, PAIRS, PAIRS, PAIRS))
+def test_translations_are_read_as_they_were_written(aligned):
+    """With their types too: pairs are sorted beside others."""
+    line = write_aligned(aligned)
+    assert b"\n" not in line and read_aligned(line) == aligned
+    assert all(type(pair) is tuple for pair in read_aligned(line).links)
