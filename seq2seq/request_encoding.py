@@ -19,6 +19,7 @@ from seq2seq.terms.placement import encode_with, has_words, is_word, is_wordlike
 from seq2seq.terms.term import TERMS, Term
 from seq2seq.text import UNKNOWN, Encoded, Tokenizer
 from seq2seq.text.casing import Case
+from seq2seq.text.long_sentences import is_surely_beyond, is_surely_within
 from seq2seq.text.normalization import MappedText
 from seq2seq.text.segmentation import is_unspaced
 
@@ -30,6 +31,19 @@ class RequestEncoder:
         """`width`: the largest beam that a request may use."""
         self.bundle = bundle
         self.width = width
+
+    def fits(self, request: Request) -> bool:
+        """Whether the first text of a request, and its terms, are within the model's limits."""
+        name, limit = self.bundle.card.model.first_text, self.bundle.card.limits.source_length
+        if not request.terms and is_surely_beyond(request.texts[name], limit):
+            return False
+        if not request.terms and is_surely_within(request.texts[name], limit):
+            return True
+        try:
+            self.encode(request)
+        except RequestError as error:
+            return error.where not in (name, TERMS)  # another error would be that of a shorter text too
+        return True
 
     def encode(self, request: Request) -> EncodedRequest:
         """Convert a request's texts to ids.

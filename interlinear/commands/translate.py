@@ -23,6 +23,7 @@ from interlinear.options import (
     option_groups,
 )
 from seq2seq.errors import UsageError
+from seq2seq.text.sentences import SplitMode
 
 
 @option_groups
@@ -61,6 +62,26 @@ def translate(
         str | None,
         typer.Option(metavar="TEXT", show_default=False, help="Begin every output with TEXT, and search the rest."),
     ] = None,
+    split_sentences: Annotated[
+        SplitMode | None,
+        typer.Option(
+            metavar="0|1|nonewlines",
+            show_default=False,
+            help="Split texts into sentences: not, also at line breaks, at marks only. Default: 0, with -o 1.",
+        ),
+    ] = None,
+    preserve_formatting: Annotated[
+        bool,
+        typer.Option("--preserve-formatting", help="Outputs begin and end with the marks and the case of their texts."),
+    ] = False,
+    pivot: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODEL",
+            show_default=False,
+            help="A second model, which translates the outputs of the first: through a pivot language.",
+        ),
+    ] = None,
     explain: Annotated[
         bool, typer.Option("--explain", help="Print JSON with attention weights, alignments, confidences, doubts.")
     ] = False,
@@ -94,6 +115,9 @@ def translate(
     --glossary and --do-not-translate prescribe how terms are translated; an inflected form of a term is found too, and
     its target is written as given. URLs, placeholders and the like stay as they are. See docs/terms.md.
 
+    A line that is longer than the model reads is translated in parts. With --pivot the second model translates the best
+    three outputs of the first, and the best pair is chosen. See docs/rest-api.md.
+
     With --target-prefix and --n-best, outputs differ in the first word after the prefix.
 
     With --explain a line is JSON; --reverse adds the links of a model of the opposite direction. See docs/alignment.md.
@@ -107,9 +131,14 @@ def translate(
     from interlinear.decoding.glossary import terms_finder
     from interlinear.decoding.input_lines import attach_inputs, read_groups
     from interlinear.decoding.model_loading import load_bundle
+    from interlinear.decoding.pivot import first_options, load_pivot
     from interlinear.decoding.translation import as_record, as_text, check_target_prefix, translate_lines
+    from interlinear.translation.offline import OfflineModel
+    from interlinear.translation.splitting import SplitOptions
     from seq2seq.generate import SequenceGenerator
 
+    if pivot and (reverse or tokenised):
+        raise UsageError("--pivot", "--reverse and --tokenised are for one model", "leave one of them out")
     if reverse and not explain:
         raise UsageError("--reverse", "it is for explanations", "say --explain too, or leave it out")
     document = None
@@ -126,18 +155,21 @@ def translate(
     else:
         check_lines(files or [])
     bundle = load_bundle(model, tracking, device, precision, use_shortlist, compile_search)
-    options = search.apply_to(bundle)
+    second = load_pivot(pivot, bundle, search, tracking, device, precision) if pivot else None
+    options = first_options(search, bundle) if second else search.apply_to(bundle)
     find_terms = terms_finder(bundle, glossary, do_not_translate, protect, tokenised)
     if target_prefix is not None:
-        check_target_prefix(bundle, tokenised)
+        check_target_prefix(second.model.generation.bundle if second else bundle, tokenised)
     backward = load_reverse(reverse, bundle.card, device, tracking, precision) if reverse else None
     generation = SequenceGenerator(bundle, width=options.beam, reverse=backward)
+    mode = split_sentences or ("1" if output else "0")
+    how = SplitOptions(OfflineModel.fits, mode, preserve_formatting, second)
     if document and output:
-        return write_translation(generation, document, options, output, find_terms)
+        return write_translation(OfflineModel(generation), document, options, output, how, find_terms)
     failed = 0
     groups = attach_inputs(read_groups(files or []), bundle.card.model, mt, image_dir, images)
     tokenised_fields = frozenset({*bundle.card.model.texts, "target"}) if tokenised else frozenset[str]()
-    outcomes = translate_lines(generation, groups, options, explain, tokenised_fields, find_terms, target_prefix)
+    outcomes = translate_lines(generation, groups, options, explain, tokenised_fields, find_terms, target_prefix, how)
     for outcome in outcomes:
         if outcome.problem:
             failed += 1

@@ -1,16 +1,15 @@
 """Terms of `interlinear translate`: glossary files, texts that are not translated, and finding them in lines."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
+from interlinear.translation.split_input import FindTerms
 from seq2seq.bundle import Bundle
 from seq2seq.errors import RequestError, UsageError
 from seq2seq.model.ensemble import Predictor
-from seq2seq.terms import GlossaryEntry, Term, TermFinder, TermOptions
+from seq2seq.terms import GlossaryEntry, TermFinder, TermOptions
 from seq2seq.terms.entries import parse_entries
 from training.data.text_lines import read_file
-
-FindTerms = Callable[[str], tuple[Term, ...]]  # in a text
 
 
 def terms_finder(

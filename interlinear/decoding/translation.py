@@ -1,11 +1,14 @@
 """Translation of input lines by a model, batch by batch."""
 
 import json
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from interlinear.decoding.glossary import FindTerms
 from interlinear.decoding.images import ImageLoader
+from interlinear.translation.offline import OfflineModel, Outcome, search
+from interlinear.translation.split_input import FindTerms
+from interlinear.translation.splitting import Search, SplitOptions, SplitText
 from seq2seq.bundle import Bundle
 from seq2seq.config import ModelConfig
 from seq2seq.errors import DataError, RequestError, UsageError, capitalized
@@ -57,25 +60,63 @@ def translate_lines(
     tokenised: frozenset[str] = frozenset(),
     find_terms: FindTerms | None = None,
     target_prefix: str | None = None,
+    how: SplitOptions[OfflineModel] | None = None,
 ) -> Iterator[LineOutcome]:
     """The outcome of every line, in order. A line's text is the model's first source; empty sources are absent.
-    `tokenised`, `target_prefix`: as in `Request`. `find_terms`: the terms of a line's text."""
-    config = generation.bundle.card.model
+    `tokenised`, `target_prefix`: as in `Request`. `find_terms`: the terms of a line's text. `how`: how lines are split;
+    None: they are searched whole."""
+    config, model = generation.bundle.card.model, OfflineModel(generation)
+    pivot = how.pivot if how else None
     for group in groups:
-        requests = (
-            build_request(line, config, options, explain, tokenised, find_terms, target_prefix)
-            for line in group
-            if not line.empty
-        )
-        answers = generation.generate(requests)
+        texts: deque[SplitText[OfflineModel] | RequestError] = deque()  # of the lines that are being searched
+
+        def searches(
+            group: Sequence[InputLine] = group, texts: deque[SplitText[OfflineModel] | RequestError] = texts
+        ) -> Iterator[Search[OfflineModel] | RequestError]:
+            for line in group:
+                if line.empty:
+                    continue
+                request = build_request(line, config, options, explain, tokenised, find_terms, target_prefix)
+                text = request if isinstance(request, RequestError) else split_line(model, request, how)
+                texts.append(text)
+                yield from [text] if isinstance(text, RequestError) else text.searches
+
+        outcomes = search(model, pivot, searches())
         for line in group:
             if line.empty:
                 yield LineOutcome(line)
-            elif isinstance(answer := next(answers), RequestError):
-                prefix = f"{answer.where}: " if len(config.sources) > 1 else ""
-                yield LineOutcome(line, problem=f"{prefix}{answer.problem}.")
+                continue
+            first = next(outcomes)  # which has the line split before
+            text = texts.popleft()
+            merged = text if isinstance(text, RequestError) else merge_outcomes(text, first, outcomes)
+            if isinstance(merged, RequestError):
+                prefix = f"{merged.where}: " if len(config.sources) > 1 else ""
+                yield LineOutcome(line, problem=f"{prefix}{merged.problem}.")
             else:
-                yield LineOutcome(line, answer)
+                yield LineOutcome(line, merged)
+
+
+def merge_outcomes(text: SplitText[OfflineModel], first: Outcome, following: Iterator[Outcome]) -> Outcome:
+    """The outcome of a text from those of its sentences: the first of their errors if there is one."""
+    outcomes = [first, *(next(following) for _ in text.sentences[1:])]
+    answers = [outcome for outcome in outcomes if isinstance(outcome, GenerationResult)]
+    error = next((outcome for outcome in outcomes if isinstance(outcome, RequestError)), None)
+    return error or text.merge_answers(answers)
+
+
+def split_line(
+    model: OfflineModel, request: Request, how: SplitOptions[OfflineModel] | None
+) -> SplitText[OfflineModel] | RequestError:
+    """A line as its sentences; one that the model reads is searched as it is, unless the options say otherwise."""
+    if how is None:
+        return SplitText.whole(model, request)
+    plain = how.split_sentences == "0" and not how.preserve_formatting
+    if not request.texts or model.source not in request.texts or (plain and how.fits(model, request)):
+        return SplitText.whole(model, request, how.pivot)
+    try:
+        return SplitText.of(model, request, how)
+    except RequestError as error:
+        return error
 
 
 def check_target_prefix(bundle: Bundle[Predictor], tokenised: bool) -> None:

@@ -7,30 +7,13 @@ from functools import cached_property
 from typing import Generic
 
 from interlinear.translation.merging import joined_candidate
-from interlinear.translation.splitting import M, SplitOptions, SplitText, Step
+from interlinear.translation.splitting import M, Search, SplitOptions, SplitText
 from seq2seq.alignment.composition import compose_explanations
 from seq2seq.generation_request import Candidate, GenerationResult, Request
 from seq2seq.terms import Term
 
 PIVOT_OUTPUTS = 3  # outputs of the first model that the second one translates
 MOST_SENTENCES = 100  # of a request; of more, it translates the best output only
-
-
-@dataclass(frozen=True)
-class Search(Generic[M]):
-    """A sentence to search: the model that reads it, the request, and the second search if there is one."""
-
-    model: M
-    request: Request
-    pivot: Step[M] | None = None
-
-    @property
-    def first(self) -> tuple[M, Request]:
-        """The first search; every output that is translated further is explained if the best is. A target prefix is for
-        the second."""
-        if self.pivot is None:
-            return self.model, self.request
-        return self.model, replace(self.request, explain_all=self.request.explain, target_prefix=None)
 
 
 @dataclass(frozen=True)

@@ -4,17 +4,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
-from typing import Generic
+from typing import Generic, TypeVar
 
 from documents import AlignedText, Document, Segment
 from interlinear.translation.alignment import align_answers
 from interlinear.translation.merging import combined_candidates, joined_candidate
-from interlinear.translation.pivoting import Search
 from interlinear.translation.sentences import DocumentSentences
-from interlinear.translation.splitting import M, SplitOptions, SplitText, Step
+from interlinear.translation.splitting import M, Search, SplitOptions, SplitText, Step
 from seq2seq.generation_request import GenerationResult, Request
 from seq2seq.terms import Term
 
+A = TypeVar("A", GenerationResult, GenerationResult | None)
 FindTerms = Callable[[str], tuple[Term, ...]]  # in a text
 
 
@@ -96,8 +96,8 @@ class SplitInput(Generic[M]):
 
     @property
     def searches(self) -> list[Search[M]]:
-        """Every sentence, or its parts where it is longer than the model reads."""
-        return [Search(self.model, text.sentences[j], self.pivot) for text, j in self.places]
+        """The searches of every sentence, or of its parts where it is longer than the model reads."""
+        return [search for text in self.texts for search in text.searches]
 
     @property
     def divided(self) -> int:
@@ -115,12 +115,19 @@ class SplitInput(Generic[M]):
         if self.document is None:
             return self.texts[0].merge_answers(answers)
         assert self.render
-        formatted = [text.format_answer(j, answer) for (text, j), answer in zip(self.places, answers, strict=True)]
+        formatted = self.formatted(answers)
         candidates = []
         for parts in combined_candidates(formatted, self.last.options.n_best):
             aligned = self.align_segments(formatted, [part.text for part in parts])
             candidates.append(joined_candidate(self.render(aligned), parts))
         return GenerationResult(candidates)
+
+    def formatted(self, answers: Sequence[A]) -> list[A]:
+        """The answers to all sentences, with the edges of their outputs as they are to be; None stays."""
+        return [
+            text.format_answer(j, answer) if answer else answer
+            for (text, j), answer in zip(self.places, answers, strict=True)
+        ]
 
     def align_segments(
         self, formatted: Sequence[GenerationResult | None], chosen: Sequence[str] | None = None

@@ -49,6 +49,23 @@ class Step(Generic[M]):
 
 
 @dataclass(frozen=True)
+class Search(Generic[M]):
+    """A sentence to search: the model that reads it, the request, and the second search if there is one."""
+
+    model: M
+    request: Request
+    pivot: Step[M] | None = None
+
+    @property
+    def first(self) -> tuple[M, Request]:
+        """The first search; every output that is translated further is explained if the best is. A target prefix is for
+        the second."""
+        if self.pivot is None:
+            return self.model, self.request
+        return self.model, replace(self.request, explain_all=self.request.explain, target_prefix=None)
+
+
+@dataclass(frozen=True)
 class SplitOptions(Generic[M]):
     """How texts are split: into sentences by the mode, and those into parts that `fits` says a model can read.
 
@@ -75,6 +92,11 @@ class SplitText(Generic[M]):
     divided: int = 0  # number of sentences that were longer than the model reads
 
     @staticmethod
+    def whole(model: M, request: Request, pivot: Step[M] | None = None) -> "SplitText[M]":
+        """A text that is searched as it is."""
+        return SplitText(model, request, (request,), ("", ""), (0,), pivot=pivot)
+
+    @staticmethod
     def of(model: M, request: Request, how: SplitOptions[M]) -> "SplitText[M]":
         """Split a text to translate into sentences, and sentences that are too long into parts.
 
@@ -85,7 +107,7 @@ class SplitText(Generic[M]):
         text = request.texts.get(model.source)
         others = {name for name in request.texts if name not in (model.source, CONTEXT)}
         if model.task != "translation" or others or request.images or request.tokenised or text is None:
-            return SplitText(model, request, (request,), ("", ""), (0,), pivot=how.pivot)
+            return SplitText.whole(model, request, how.pivot)
         source, _ = model.language_pair
         _, target = (how.pivot.model if how.pivot else model).language_pair
 
@@ -120,6 +142,11 @@ class SplitText(Generic[M]):
             how.pivot,
             sum(len(parts) > 1 for parts in divided),
         )
+
+    @property
+    def searches(self) -> list[Search[M]]:
+        """The searches of all sentences."""
+        return [Search(self.model, sentence, self.pivot) for sentence in self.sentences]
 
     @property
     def last(self) -> Step[M]:

@@ -19,8 +19,6 @@ from seq2seq.errors import RequestError
 from seq2seq.explain import Explanation
 from seq2seq.generation_request import EncodedRequest, GenerationResult, Request
 from seq2seq.request_encoding import RequestEncoder
-from seq2seq.terms.term import TERMS
-from seq2seq.text.long_sentences import is_surely_beyond, is_surely_within
 from service.engine.admission import QueueLoad, Reservation
 from service.engine.dispatch import NO_WORKER, Dispatcher, ModelState
 from service.engine.pool import ModelSpec
@@ -89,16 +87,7 @@ class Engine:
 
     def fits(self, model: ServedModel, request: Request) -> bool:
         """Whether the text of a request, and its terms, are within the model's limits. May be called in any thread."""
-        text, limit = request.texts[model.source], model.bundle.card.limits.source_length
-        if not request.terms and is_surely_beyond(text, limit):
-            return False
-        if not request.terms and is_surely_within(text, limit):
-            return True
-        try:
-            self._models[model].encoder.encode(request)
-        except RequestError as error:
-            return error.where not in (model.source, TERMS)  # another error would be that of a shorter text too
-        return True
+        return self._models[model].encoder.fits(request)
 
     def explanation(self, model: ServedModel) -> Explanation:
         """An example of the model's explanations."""

@@ -9,9 +9,8 @@ from weakref import WeakKeyDictionary
 from interlinear.translation.alignment import align_answers
 from interlinear.translation.detection import LanguageDetector
 from interlinear.translation.paths import ModelPath
-from interlinear.translation.pivoting import Search
 from interlinear.translation.sentences import Sentence
-from interlinear.translation.splitting import SplitOptions, SplitText, Step
+from interlinear.translation.splitting import Search, SplitOptions, SplitText, Step
 from seq2seq.generation_request import GenerationResult, Request
 from seq2seq.search import SearchOptions
 from service.auth.rate_limits import units_of_tokens

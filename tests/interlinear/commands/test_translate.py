@@ -63,11 +63,51 @@ def test_stdin_is_read_if_no_file_is_named(toy, monkeypatch, run):
 def test_an_unreadable_line_is_an_empty_line_a_warning_and_exit_code_1(toy, written, run):
     first = written(b"ein hund\n", "first.de")
     file = written(b"ein hund\n" + b"hund " * 13 + b"\nkat\xffze\ndie katze\n")
-    out, said = run.both("translate", toy, first, file, code=1)
+    out, said = run.both("translate", toy, first, file, "--tokenised", code=1)
     assert [bool(line) for line in out.split("\n")] == [True, True, False, False, True, False]
     too_long, not_utf8 = said.splitlines()
     assert f"{file}, line 2" in too_long and "13 tokens" in too_long and "at most 12" in too_long
     assert f"{file}, line 3" in not_utf8 and "UTF-8" in not_utf8
+
+
+def test_a_line_that_is_too_long_is_translated_in_parts(toy, written, run):
+    """Which are those of a document with the same sentence, and are explained together."""
+    long = "hund katze " * 8 + ", " + "mann " * 10
+    file = written(f"ein hund\n{long}\n".encode())
+    first, second = run.lines("translate", toy, file)
+    assert first == run.lines("translate", toy, written(b"ein hund", "first.de"))[0] and second
+    explained = json.loads(run.lines("translate", toy, file, "--explain")[1])
+    assert explained["translations"][0]["text"] == second
+    assert [long[word["start"] : word["end"]] for word in explained["explanation"]["source"]] == long.split()
+
+
+def test_sentences_of_a_line_may_be_translated_by_themselves(toy, written, run):
+    alone = run.lines("translate", toy, written(b"ein hund .\ndie katze .\n", "alone.de"))
+    file = written(b"ein hund. Die katze.\n")
+    (whole,) = run.lines("translate", toy, file)
+    (split,) = run.lines("translate", toy, file, "--split-sentences", "1")
+    assert split != whole and split.split(" ")[0] == alone[0].split(" ")[0]
+
+
+def test_outputs_may_keep_the_marks_of_their_lines(toy, written, run):
+    (kept,) = run.lines("translate", toy, written("- Ein hund läuft!\n".encode()), "--preserve-formatting")
+    assert kept.startswith("- ") and kept.endswith("!")
+
+
+def test_a_second_model_translates_through_a_pivot_language(toy, back_toy, written, tmp_path, run):
+    """Its outputs are those of the second model for one of the first one's outputs; documents too."""
+    lines = ["ein hund läuft", "die katze schläft ."]
+    file = written("\n".join(lines).encode())
+    through = [json.loads(line) for line in run.lines("translate", toy, file, "--pivot", back_toy, "--explain")]
+    english = run.lines("translate", toy, file, "--n-best", "2")
+    for number, line in enumerate(through, 1):
+        between = [text for n, text, _ in (row.split(" ||| ") for row in english) if n == str(number)]
+        possible = run.lines("translate", back_toy, written("\n".join(between).encode(), "between.en"))
+        assert line["translations"][0]["text"] in possible
+        assert [word["text"] for word in line["explanation"]["source"]] == lines[number - 1].split()
+    text, output = written("\n".join(lines).encode(), "in.txt"), tmp_path / "out.txt"
+    run("translate", toy, text, "-o", output, "--pivot", back_toy)
+    assert output.read_text("utf-8").splitlines() == [line["translations"][0]["text"] for line in through]
 
 
 def test_unusual_text_is_translated(toy, written, run):
@@ -89,8 +129,7 @@ def test_n_best_lists_have_line_numbers_and_ranks(toy, written, run):
 
 def test_explanations_are_json_lines(toy, written, run):
     answered, empty, refused = (
-        json.loads(line)
-        for line in run.lines("translate", toy, written(b"ein hund\n\n" + b"hund " * 13), "--explain", code=1)
+        json.loads(line) for line in run.lines("translate", toy, written(b"ein hund\n\nhu\xffnd"), "--explain", code=1)
     )
     explanation = answered["explanation"]
     assert [word["text"] for word in explanation["source"]] == ["ein", "hund"]
@@ -101,7 +140,7 @@ def test_explanations_are_json_lines(toy, written, run):
     assert [d["word"] for d in explanation["doubts"] if d["reason"] == "low_probability"] == improbable
     assert answered["line"] == 1 and answered["source"] == "ein hund"
     assert empty == {"line": 2, "source": "", "translations": []}
-    assert refused["translations"] == [] and "13 tokens" in refused["problem"]
+    assert refused["translations"] == [] and "UTF-8" in refused["problem"]
 
 
 def test_explanations_have_the_links_of_both_directions(toy, back_toy, written, tmp_path, run):
@@ -169,6 +208,9 @@ def test_the_precision_that_is_chosen_is_said(toy, written, run, monkeypatch):
         (["--device", "toaster"], "--device toaster"),
         (["--reverse", "TOY"], "--reverse: it is for explanations. Say --explain too"),
         (["--explain", "--reverse", "TOY"], "it goes from de to en, and MODEL from de to en"),
+        (["--pivot", "TOY"], "the model writes en, and the second one reads de"),
+        (["--pivot", "TOY", "--tokenised"], "--reverse and --tokenised are for one model"),
+        (["--split-sentences", "2"], "--split-sentences"),
         (["--explain", "--reverse", "nowhere"], "nowhere: there is no such folder"),
     ],
 )

@@ -13,8 +13,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from interlinear.translation import pivoting as pivoting_module
-from interlinear.translation.pivoting import PIVOT_OUTPUTS, Search
-from interlinear.translation.splitting import Step
+from interlinear.translation.pivoting import PIVOT_OUTPUTS
+from interlinear.translation.splitting import Search, Step
 from seq2seq.explain import Explanation
 from seq2seq.generation_request import GenerationResult, Request
 from seq2seq.search import SearchOptions
