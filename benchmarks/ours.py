@@ -97,7 +97,9 @@ def search(asked: argparse.Namespace) -> Result:
     bundle = seq2seq.load(asked.folder / "interlinear" / "bundle", precision=asked.precision)
     if asked.compiled:
         bundle = with_compiled_search(bundle)
-    options = SearchOptions(beam=5, length_penalty="average", min_length=WORDS, max_length=WORDS)
+    options = SearchOptions(
+        beam=5, length_penalty="average", min_length=WORDS, max_length=WORDS, repetition_guard=False
+    )
     lines = (asked.folder / "data" / "test.source").read_text().splitlines()
     seconds = []
     for _ in range(PASSES + 1):

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from seq2seq.attention_reading import AttentionReading
 from seq2seq.text import Encoded, Tokenizer
-from seq2seq.text.segmentation import spaced_spans
+from seq2seq.text.words import spaced_spans
 
 
 class Span(BaseModel):

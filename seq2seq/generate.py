@@ -40,9 +40,8 @@ from seq2seq.terms.placement import place_by_alignment, says_number, words_with_
 from seq2seq.terms.substitution import PlacedTerm, placed_terms, stand_ins, substitute
 from seq2seq.text import UNKNOWN, Decoded, Encoded, Tokenizer
 from seq2seq.text.casing import Case, recased
-from seq2seq.text.config import Span
 from seq2seq.text.edits import decode_script
-from seq2seq.text.segmentation import is_unspaced
+from seq2seq.text.words import Span, is_unspaced
 
 LOOKAHEAD = 16  # offline search reads this many times the number of slots ahead, to sort requests by length
 

@@ -12,7 +12,7 @@ from seq2seq.target_prefix import EncodedPrefix
 from seq2seq.terms import Term, only_terms
 from seq2seq.text import Encoded
 from seq2seq.text.casing import Case
-from seq2seq.text.config import Span
+from seq2seq.text.words import Span
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Requests as ids: their sources, terms and target prefix, checked against what the model reads."""
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -21,7 +22,7 @@ from seq2seq.text import UNKNOWN, Encoded, Tokenizer
 from seq2seq.text.casing import Case
 from seq2seq.text.long_sentences import is_surely_beyond, is_surely_within
 from seq2seq.text.normalization import MappedText
-from seq2seq.text.segmentation import is_unspaced
+from seq2seq.text.words import is_unspaced
 
 
 class RequestEncoder:
@@ -163,17 +164,22 @@ class RequestEncoder:
         return encoded
 
     def source_words(self, row: EncodedRequest) -> tuple[int, ...]:
-        """The word of each token of the first text, by its number among the words that have tokens, -1 for none; empty
-        where the first source is a picture, or not there."""
+        """The word of each token of the first text, by its number among the words that have tokens, -1 for none and for
+        a word that the text has several times; empty where the first source is a picture, or not there."""
         name, *_ = self.bundle.card.model.sources
         if name not in row.sources:
             return ()
         tokenizer, raw = self.bundle.tokenizers[name], name not in row.request.tokenised
-        words = find_model_words(tokenizer, row.request.texts[name], raw)
+        text = row.request.texts[name]
+        words = find_model_words(tokenizer, text, raw)
+        count = Counter(text[start:end].casefold() for start, end in words)
         ends = [end for _, end in words]
         numbers: dict[int, int] = {}
         found = [(bisect_right(ends, start), end) for start, end in row.sources[name].offsets]
-        inside = [i if i < len(words) and words[i][0] < end else None for i, end in found]
+        inside = [
+            i if i < len(words) and words[i][0] < end and count[text[slice(*words[i])].casefold()] == 1 else None
+            for i, end in found
+        ]
         return tuple(-1 if i is None else numbers.setdefault(i, len(numbers)) for i in inside)
 
     def input_words(self, row: EncodedRequest) -> frozenset[int]:

@@ -11,8 +11,7 @@ from seq2seq.errors import RequestError
 from seq2seq.search.prefix import TargetPrefix
 from seq2seq.terms import Term
 from seq2seq.text import Decoded, Encoded, Tokenizer, word_spans
-from seq2seq.text.config import Span
-from seq2seq.text.segmentation import continues_word
+from seq2seq.text.words import Span, continues_word
 
 TARGET_PREFIX = "target_prefix"  # where errors are
 

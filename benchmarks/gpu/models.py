@@ -79,7 +79,7 @@ class System:
         words = len(SPECIAL) + random.integers(0, self.vocabulary - len(SPECIAL), (len(config.texts), source))
         return Request(
             {name: " ".join(map(str, row)) for name, row in zip(config.texts, words.tolist(), strict=True)},
-            SearchOptions(beam=beam, min_length=target, max_length=target),
+            SearchOptions(beam=beam, min_length=target, max_length=target, repetition_guard=False),
             images={name: random_image(grid, random) for name, grid in config.images.items()},
         )
 

@@ -29,7 +29,7 @@ from documents.html.elements import VOID
 from documents.html.tree import read_html
 from documents.xml import read_tokens
 from seq2seq.errors import InterlinearError
-from seq2seq.text.segmentation import word_spans
+from seq2seq.text.words import word_spans
 
 Order = Callable[[list[int]], list[int]]  # the indices of words, in the order of the translation
 

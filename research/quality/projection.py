@@ -26,7 +26,7 @@ from seq2seq.alignment import Link, TagSpan, project, symmetrize, tag_edges
 from seq2seq.alignment.hmm import LinkPosteriors, WordAligner
 from seq2seq.alignment.pair_batches import WordPair, normalized_words
 from seq2seq.errors import DataError, UsageError
-from seq2seq.text.segmentation import word_spans
+from seq2seq.text.words import word_spans
 
 LANGUAGES = ("de", "fr", "zh")
 TAG = re.compile(r"<(/?)([A-Za-z0-9_]+)>")

@@ -15,8 +15,7 @@ from torch import Tensor
 
 from seq2seq.alignment.hmm_constants import PREFIX, SIMILAR_LETTERS, SIMILAR_SHARE
 from seq2seq.text import word_spans
-from seq2seq.text.config import Span
-from seq2seq.text.segmentation import spaced_spans
+from seq2seq.text.words import Span, spaced_spans
 
 WordPair = tuple[Sequence[str], Sequence[str]]  # the words of a source sentence and of its translation
 

@@ -2,8 +2,9 @@
 output has. A step of the search sees what each hypothesis has written as tensors.
 
 The guard: a *word* is not written a second time while attention is on the same source word as the first time. One
-source word may become several different words (*Krankenschwester*, *the nurse*), and a word that stands twice in the
-source may be said twice. A network without coverage repeats itself in this way (Tu et al. 2016), mostly a small one.
+source word may become several different words (*Krankenschwester*, *the nurse*). A word that stands twice in the source
+may be said twice: attention does not say which of both it is on, so that such words are not guarded. A network without
+coverage repeats itself in this way (Tu et al. 2016), mostly a small one.
 
 Axes: N sentences in the table (rows), K hypotheses of each, L output positions, C words that may come next, T source
 positions, G tokens of the longest n-gram.

@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 
 from seq2seq.explain import Explanation, TermLocation, WeightedLink, to_spans
 from seq2seq.terms.term import Term
-from seq2seq.text.config import Span
+from seq2seq.text.words import Span
 
 
 def explain_terms(explanation: Explanation, terms: Sequence[Term], spans: Sequence[Span]) -> Explanation:

@@ -9,7 +9,7 @@ from typing import Generic, NamedTuple, TypeVar
 from seq2seq.errors import RequestError
 from seq2seq.terms.protected import protected_spans
 from seq2seq.terms.term import MULTILINE, Term, check_target
-from seq2seq.text import word_spans
+from seq2seq.text.words import word_spans
 
 Value = TypeVar("Value")
 

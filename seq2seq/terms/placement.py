@@ -12,7 +12,7 @@ from seq2seq.projection import TagSpan, project
 from seq2seq.terms.substitution import PlacedTerm
 from seq2seq.terms.term import Term
 from seq2seq.text import Encoded, Tokenizer, word_spans
-from seq2seq.text.config import Span
+from seq2seq.text.words import Span
 
 # "two" to "ten" in the languages of the data sets and of most public models.
 NUMBER_WORDS = {

@@ -14,7 +14,7 @@ Every pattern takes time linear in the text.
 import re
 from typing import NamedTuple
 
-from seq2seq.text.segmentation import UNSPACED_RANGES
+from seq2seq.text.words import UNSPACED_RANGES
 
 URL = r"(?:(?<!\w)(?:https?|ftp)://|(?<![\w.@])www\.)[^\s<>\"“”„«»‹›]+"
 EMAIL = r"(?<![\w.+-])[\w.+-]{1,64}@\w[\w-]*(?:\.\w[\w-]*)+"

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from unicodedata import category
 
 from seq2seq.terms.term import Term
-from seq2seq.text.config import Span
 from seq2seq.text.detokenizer import Decoded
-from seq2seq.text.segmentation import is_unspaced
+from seq2seq.text.words import Span, is_unspaced
 
 STAND_IN = "\ufdd2"  # a noncharacter; no text contains it
 OPENING = {"Ps", "Pi"}  # Unicode's categories of opening brackets and quotes

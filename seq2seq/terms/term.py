@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 
 from seq2seq.errors import RequestError
-from seq2seq.text.config import Span
+from seq2seq.text.words import Span
 
 TERMS = "terms"  # where errors are
 MULTILINE = re.compile(r"[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]")

@@ -1,10 +1,14 @@
 """Text processing: tokenizers, vocabularies, sentence splitting, and edit scripts."""
 
-from seq2seq.text.config import BEGIN, BYTES, DELETE, END, KEEP, PAD, SPECIAL, UNKNOWN, TextConfig
-from seq2seq.text.detokenizer import Decoded
-from seq2seq.text.normalization import join_subwords
-from seq2seq.text.segmentation import word_spans
-from seq2seq.text.tokenizer import Encoded, Tokenizer
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from seq2seq.text.config import BEGIN, BYTES, DELETE, END, KEEP, PAD, SPECIAL, UNKNOWN, TextConfig
+    from seq2seq.text.detokenizer import Decoded
+    from seq2seq.text.normalization import join_subwords
+    from seq2seq.text.tokenizer import Encoded, Tokenizer
+    from seq2seq.text.words import word_spans
 
 __all__ = [
     "BEGIN",
@@ -22,3 +26,18 @@ __all__ = [
     "join_subwords",
     "word_spans",
 ]
+
+MODULES = {
+    "Decoded": "detokenizer",
+    "Encoded": "tokenizer",
+    "Tokenizer": "tokenizer",
+    "join_subwords": "normalization",
+    "word_spans": "words",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import an exported name on first use, so that a process that only splits a document loads no tokenizer."""
+    if name not in __all__:
+        raise AttributeError(f"module 'seq2seq.text' has no attribute '{name}'")
+    return getattr(import_module(f"seq2seq.text.{MODULES.get(name, 'config')}"), name)

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from seq2seq.text.config import Span
 from seq2seq.text.normalization import MappedText
+from seq2seq.text.words import Span
 
 COUNTED_LINES = 500_000  # enough for the form of every frequent word, and read in seconds
 RAREST, MOST_WORDS = 2, 50_000  # occurrences of a word whose form is kept, and the number of such words

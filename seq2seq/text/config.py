@@ -10,12 +10,6 @@ KEEP, DELETE = 4, 5  # the next entries of a vocabulary with edit operations
 OPERATIONS = ("<keep>", "<delete>")
 BYTES = tuple(f"<0x{byte:02X}>" for byte in range(256))
 
-# Unicode noncharacters, reserved for internal use; input text must not contain them.
-LITERAL_MARK = "\ufdd0"  # represents a `▁` in the input text
-UNKNOWN_MARK = "\ufdd1"  # represents a word that the input text marks as unknown
-
-Span = tuple[int, int]
-
 
 class TextConfig(BaseModel):
     """Tokenizer configuration of one field: properties of its text, and the kind of vocabulary."""

@@ -5,9 +5,10 @@ from codecs import getincrementaldecoder
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from seq2seq.text.config import BYTES, LITERAL_MARK, UNKNOWN, Span, TextConfig
+from seq2seq.text.config import BYTES, UNKNOWN, TextConfig
 from seq2seq.text.normalization import MappedText, align_characters
 from seq2seq.text.segmentation import ONLY_WORD, moses
+from seq2seq.text.words import LITERAL_MARK, Span
 
 SENTENCE_START = re.compile(r"(?:\A|[.!?…][\"'”“’»)\]]*\s+)[\"'„“‚‘«(\[¿¡]*\w")
 

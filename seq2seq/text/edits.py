@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from seq2seq.text.config import DELETE, KEEP, UNKNOWN
 from seq2seq.text.detokenizer import Decoded
-from seq2seq.text.segmentation import word_spans
 from seq2seq.text.tokenizer import Encoded, Tokenizer
+from seq2seq.text.words import word_spans
 
 Word = TypeVar("Word", bound=Hashable)
 

@@ -7,8 +7,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from seq2seq.text.config import Span
 from seq2seq.text.tokenizer import Tokenizer
+from seq2seq.text.words import Span
 
 # A mark and its forms in other scripts, which mean the same.
 SAME_MARKS = {".": "。", "!": "！", "?": "？؟", ",": "，、،", ";": "；؛", ":": "：", "…": ""}

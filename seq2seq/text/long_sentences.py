@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from operator import itemgetter
 
-from seq2seq.text.config import Span
-from seq2seq.text.segmentation import is_unspaced
+from seq2seq.text.words import Span, is_unspaced
 
 CLAUSE_END = re.compile(r"[,;:)»”](?=\s)\s*|[、，；：]\s*|\s[-–—]\s+|—\s*")
 SPACE = re.compile(r"\s+")

@@ -4,9 +4,8 @@ import re
 import unicodedata
 from dataclasses import dataclass
 
-from seq2seq.text.config import LITERAL_MARK, UNKNOWN_MARK, Span, TextConfig
-
-RESERVED = re.compile(f"[^\\S ]|[\ud800-\udfff▁{LITERAL_MARK}{UNKNOWN_MARK}]")
+from seq2seq.text.config import TextConfig
+from seq2seq.text.words import UNKNOWN_MARK, Span, substitute_reserved
 
 
 @dataclass(frozen=True)
@@ -48,18 +47,6 @@ def subword_end(marker: str) -> re.Pattern[str]:
 def join_subwords(line: str, marker: str | None) -> str:
     """Whole words of a line whose words are cut into subwords; without a marker, the line."""
     return line if marker is None else subword_end(marker).sub("", line)
-
-
-def substitute_reserved(text: str) -> str:
-    """Replace reserved and invalid characters, and other white space by spaces, one for one."""
-    if text.isprintable() and "▁" not in text:  # the common case, faster than the regular expression
-        return text
-    return RESERVED.sub(substitute, text)
-
-
-def substitute(match: re.Match[str]) -> str:
-    character = match.group()
-    return " " if character.isspace() else LITERAL_MARK if character == "▁" else "\ufffd"
 
 
 def compose(text: str) -> MappedText:

@@ -7,50 +7,12 @@ from typing import Any
 
 from tokenizers import Regex, pre_tokenizers
 
-from seq2seq.text.config import Span
-from seq2seq.text.normalization import MappedText, align_characters, replace_matches, substitute_reserved
+from seq2seq.text.normalization import MappedText, align_characters, replace_matches
+from seq2seq.text.words import UNSPACED_RANGES, WORD, Span
 
-# A word is a run of letters, digits and combining marks with inner apostrophes, hyphens and joiners. Scripts without
-# spaces are split into single characters. Any other character is its own token, with its modifiers.
-UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}ーｰ"
-LETTER = rf"[[\p{{L}}\p{{N}}\p{{M}}]&&[^{UNSPACED}]]"
-WORD = rf"{LETTER}+(?:['’‐‑\-\x{{AD}}\x{{200C}}\x{{200D}}]{LETTER}+)*"
-IDEOGRAPH = rf"[{UNSPACED}]\p{{M}}*"
-MARK = r"[^\s▁\p{L}\p{N}\p{M}](?:[\p{M}\x{1F3FB}-\x{1F3FF}]|\x{200D}[^\s▁])*"
-
-UNSPACED_RANGES = "\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
 LONGEST_PIECE = 20  # characters, for longest-match segmentation
 
-WORDS = pre_tokenizers.Split(Regex(rf"{WORD}|{IDEOGRAPH}|{MARK}"), "removed", invert=True)
 ONLY_WORD = pre_tokenizers.Split(Regex(rf"\A{WORD}\z"), "removed", invert=True)
-
-
-UNSPACED_CHARACTER = re.compile(f"[{UNSPACED_RANGES}]")
-
-
-def is_unspaced(character: str) -> bool:
-    """Whether a character is of a script without spaces."""
-    return UNSPACED_CHARACTER.fullmatch(character) is not None
-
-
-def continues_word(piece: str) -> bool:
-    """Whether a piece without a space before it continues a word of a script with spaces: it begins with a letter, a
-    digit or a combining mark."""
-    return unicodedata.category(piece[0])[0] in "LNM" and not is_unspaced(piece[0])
-
-
-def word_spans(text: str) -> list[Span]:
-    """Spans of the words and punctuation marks of raw text.
-
-    A word is a maximal run of letters, digits and combining marks, with single inner apostrophes and hyphens. A Han or
-    Kana character is a word, and so is any other non-space character with its modifying marks.
-    """
-    return [span for _, span in WORDS.pre_tokenize_str(substitute_reserved(text))]
-
-
-def spaced_spans(text: str) -> list[Span]:
-    """Spans of what spaces separate: the words of tokenised text."""
-    return [match.span() for match in re.finditer(r"\S+", text)]
 
 
 def moses_tokenize(mapped: MappedText, language: str | None) -> MappedText:

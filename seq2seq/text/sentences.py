@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Literal
 
-from seq2seq.text.segmentation import continues_word, is_unspaced
+from seq2seq.text.words import continues_word, is_unspaced
 
 SplitMode = Literal["0", "1", "nonewlines"]  # DeepL's: no splitting, at line breaks too, at punctuation only
 

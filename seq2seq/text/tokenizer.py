@@ -24,7 +24,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from seq2seq.errors import BundleError
 from seq2seq.text.casing import Casing, CasingCounter
-from seq2seq.text.config import BYTES, UNKNOWN, Span, TextConfig
+from seq2seq.text.config import BYTES, UNKNOWN, TextConfig
 from seq2seq.text.detokenizer import (
     Decoded,
     change_spaces,
@@ -34,9 +34,10 @@ from seq2seq.text.detokenizer import (
     sentence_case,
     written_word,
 )
-from seq2seq.text.normalization import MappedText, compose, lowercase, normalize, substitute_reserved
-from seq2seq.text.segmentation import continues_word, moses, moses_tokenize, segment, spaced_spans, word_spans
+from seq2seq.text.normalization import MappedText, compose, lowercase, normalize
+from seq2seq.text.segmentation import moses, moses_tokenize, segment
 from seq2seq.text.vocabulary import learn_bpe, learn_words, lookup_pipeline, needs_padding_spaces, pad_with_spaces
+from seq2seq.text.words import Span, continues_word, spaced_spans, substitute_reserved, word_spans
 
 FORMAT = 1
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 import tokenizers
 from tokenizers import Regex, models, normalizers, pre_tokenizers, trainers
 
-from seq2seq.text.config import BYTES, UNKNOWN, UNKNOWN_MARK, TextConfig
-from seq2seq.text.segmentation import IDEOGRAPH, MARK, WORD
+from seq2seq.text.config import BYTES, UNKNOWN, TextConfig
+from seq2seq.text.words import IDEOGRAPH, MARK, UNKNOWN_MARK, WORD
 
 LETTER_COVERAGE = 0.9999  # share of the training text's letters that have a piece; rarer letters are encoded as bytes
 

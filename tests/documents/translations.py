@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from documents import AlignedText, Document
 from research.quality.markup import moved
-from seq2seq.text.segmentation import word_spans
+from seq2seq.text.words import word_spans
 
 
 def same(text: str) -> AlignedText:

@@ -264,3 +264,14 @@ def test_a_text_in_capitals_is_read_as_training_text_and_answered_in_capitals(tm
         output = answer.candidates[0].text
         assert all(text[word.start : word.end] == word.text for word in answer.explanation.source)
         assert all(output[word.start : word.end] == word.text for word in answer.explanation.target)
+
+
+def test_a_word_that_the_text_has_twice_is_not_guarded_against_repetition(editing):
+    """Attention on one of two equal words does not tell it from the other."""
+
+    def source_words(text: str) -> tuple[int, ...]:
+        row = editing.encode(Request({"source": text, "mt": "a bat"}, OPTIONS))
+        return editing.request_encoder.source_words(row)
+
+    assert set(source_words("the big bat sleeps")) >= {0, 1, 2, 3}
+    assert {number for number in source_words("the bat Bat sleeps") if number >= 0} == {0, 1}
