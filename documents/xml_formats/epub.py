@@ -35,7 +35,7 @@ def read_epub(data: bytes, where: str) -> DocumentFile:
     kind = archive.read("mimetype").decode("ascii", "replace").strip()
     if kind != MIMETYPE:
         raise DataError(where, f"is not an e-book, but {kind[:80]}", "check its suffix")
-    if ENCRYPTION in archive.entries:
+    if archive.find(ENCRYPTION):
         check_encryption(archive)
     names = chapter_names(archive)
     files = [read_xml(archive.read(name), f"{where}: {name}", NAMESPACES, doctype=True) for name in names]
@@ -45,7 +45,7 @@ def read_epub(data: bytes, where: str) -> DocumentFile:
 def chapter_names(archive: Archive) -> list[str]:
     """The names of the chapters and tables of contents: those of the manifest, by suffix too where it is not of use."""
     try:
-        names = set(manifest_names(archive))
+        names = {archive.find(name) or name for name in manifest_names(archive)}
     except DataError:
         names = set()
     if not names or not names <= archive.entries.keys():
