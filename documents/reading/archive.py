@@ -60,7 +60,7 @@ class Archive:
 
     @cached_property
     def _by_lower_case(self) -> Mapping[str, str]:
-        return {name.lower(): name for name in reversed(self.entries)}
+        return {name.lower(): name for name in self.entries}
 
     def find(self, name: str) -> str | None:
         """The name of a part as the archive has it; programs do not agree on case (ISO/IEC 29500-2, 6.2.2.3)."""
@@ -102,7 +102,8 @@ class Archive:
         return self.data[start : start + info.compress_size]
 
     def replace(self, parts: Mapping[str, bytes]) -> bytes:
-        """The archive with other contents of these parts, by their names in `entries`. Order, names, dates and all other parts stay."""
+        """The archive with other contents of these parts, which have their names in `entries`. Order, names, dates and
+        all other parts stay."""
         written = io.BytesIO()
         try:
             with zipfile.ZipFile(io.BytesIO(self.data)) as old, zipfile.ZipFile(written, "w") as new:

@@ -2,7 +2,7 @@
 
 import posixpath
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from documents.document import Document, DocumentFile
 from documents.events import Event
@@ -12,7 +12,6 @@ from documents.xml_formats.trees import xml_document
 from seq2seq.errors import DataError
 
 CONTENT_TYPES = "[Content_Types].xml"
-RELATIONSHIPS = "_rels/.rels"
 RELATIONSHIPS_NAMESPACE = {"http://schemas.openxmlformats.org/package/2006/relationships": ""}
 TYPES_NAMESPACE = {"http://schemas.openxmlformats.org/package/2006/content-types": ""}
 MACROS = ("macroEnabled", "vbaProject")
@@ -34,31 +33,48 @@ class PackageFormat:
     finish: Callable[[str], str] = str
 
 
-def read_package(
-    data: bytes,
-    where: str,
-    package_format: PackageFormat,
-    walk_of: Callable[[Archive], Callable[[Element], Iterator[Event]]],
-) -> DocumentFile:
-    """Read the parts of a package; `walk_of` makes the function that reads a part's elements.
+@dataclass(frozen=True)
+class Package:
+    """A package that is open.
+
+    types: the content type of each part by name. texts: the parsed parts with text.
+    """
+
+    package_format: PackageFormat
+    archive: Archive
+    types: Mapping[str, str]
+    texts: Mapping[str, XmlFile]
+
+    def read(self, name: str) -> XmlFile:
+        """Another part. Raises DataError."""
+        return read_xml(self.archive.read(name), f"{self.archive.where}: {name}", self.package_format.namespaces)
+
+    def parts_of_type(self, kind: str) -> list[str]:
+        """The names of the parts whose content type ends so."""
+        return [name for name, of_part in self.types.items() if of_part.endswith(kind)]
+
+    def document_file(self, walk: Callable[[Element], Iterator[Event]]) -> DocumentFile:
+        """The file of the package; `walk` reads an element of a part with text."""
+        documents = [xml_document(file, walk(file.root)) for file in self.texts.values()]
+        return archive_file(
+            self.archive, list(self.texts), list(self.texts.values()), documents, self.package_format.finish
+        )
+
+
+def open_package(data: bytes, where: str, package_format: PackageFormat) -> Package:
+    """Open a package of a format.
 
     Raises DataError for what is not of this format, has macros, or cannot be read (`Archive.open`, `read_xml`).
     """
     archive = Archive.open(data, where)
-    types = content_types(archive)
-    macros = next((part for part, kind in types.items() if any(name in kind for name in MACROS)), None)
-    if macros or any(name.lower().endswith("vbaproject.bin") for name in archive.entries):
+    package = Package(package_format, archive, content_types(archive), {})
+    has_macros = any(name in kind for kind in package.types.values() for name in MACROS)
+    if has_macros or any(name.lower().endswith("vbaproject.bin") for name in archive.entries):
         raise DataError(where, "has macros, which are not taken", f"save it without them, as {package_format.kind}")
-    if not any(kind.endswith(package_format.main) for kind in types.values()):
+    if not package.parts_of_type(package_format.main):
         raise DataError(where, f"is not {package_format.kind}: it has no part of that kind", "check its suffix")
-    names = [
-        name for kind in package_format.texts for name, of_part in types.items()
-        if of_part.endswith(kind)
-    ]  # fmt: skip
-    walk = walk_of(archive)
-    files = [read_xml(archive.read(name), f"{where}: {name}", package_format.namespaces) for name in names]
-    documents = [xml_document(file, walk(file.root)) for file in files]
-    return archive_file(archive, names, files, documents, package_format.finish)
+    names = [name for kind in package_format.texts for name in package.parts_of_type(kind)]
+    return replace(package, texts={name: package.read(name) for name in names})
 
 
 def archive_file(
@@ -100,14 +116,23 @@ def content_types(archive: Archive) -> dict[str, str]:
 
 def main_part(archive: Archive) -> str | None:
     """The part to which the package's own relationships lead; None if there is none."""
-    if archive.find(RELATIONSHIPS) is None:
-        return None
-    file = read_xml(archive.read(RELATIONSHIPS), f"{archive.where}: {RELATIONSHIPS}", RELATIONSHIPS_NAMESPACE)
-    targets = [
-        element.attributes.get("Target", "") for element in file.root.elements
-        if element.attributes.get("Type", "").endswith("/officeDocument")
-    ]  # fmt: skip
-    return archive.find(part_name(targets[0])) if targets else None
+    return next(iter(related(archive, "", "officeDocument").values()), None)
+
+
+def related(archive: Archive, name: str, kind: str) -> dict[str, str]:
+    """The names of the parts to which a part, or "" the package, has relationships of a kind, by their identifiers.
+    Raises DataError."""
+    folder, base = posixpath.split(name)
+    listed = archive.find(posixpath.join(folder, "_rels", f"{base}.rels"))
+    if listed is None:
+        return {}
+    file = read_xml(archive.read(listed), f"{archive.where}: {listed}", RELATIONSHIPS_NAMESPACE)
+    found = {
+        element.attributes.get("Id", ""): archive.find(part_name(element.attributes.get("Target", ""), folder))
+        for element in file.root.elements
+        if element.attributes.get("Type", "").endswith(f"/{kind}")
+    }
+    return {identifier: part for identifier, part in found.items() if part}
 
 
 def part_name(address: str, folder: str = "") -> str:
