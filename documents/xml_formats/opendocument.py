@@ -59,7 +59,8 @@ def read_opendocument(data: bytes, where: str) -> DocumentFile:
     names = [archive.find(name) or name for name in PARTS if name == "content.xml" or archive.find(name)]
     files = [read_xml(archive.read(name), f"{where}: {name}", NAMESPACES) for name in names]
     read = walk_cells if kind == SPREADSHEET else walk
-    return archive_file(archive, names, files, [xml_document(file, read(file.root)) for file in files])
+    documents = [xml_document(file, read(file.root)) for file in files]
+    return archive_file(archive, names, [file.decoded for file in files], documents)
 
 
 def walk(element: Element) -> Iterator[Event]:

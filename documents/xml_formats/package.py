@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from documents.document import Document, DocumentFile
 from documents.events import Event
 from documents.reading.archive import Archive, with_slashes
+from documents.reading.encoding import DecodedText
 from documents.reading.xml_tree import Element, XmlFile, read_xml
 from documents.xml_formats.trees import xml_document
 from seq2seq.errors import DataError
@@ -56,9 +57,8 @@ class Package:
     def document_file(self, walk: Callable[[Element], Iterator[Event]]) -> DocumentFile:
         """The file of the package; `walk` reads an element of a part with text."""
         documents = [xml_document(file, walk(file.root)) for file in self.texts.values()]
-        return archive_file(
-            self.archive, list(self.texts), list(self.texts.values()), documents, self.package_format.finish
-        )
+        encodings = [file.decoded for file in self.texts.values()]
+        return archive_file(self.archive, list(self.texts), encodings, documents, self.package_format.finish)
 
 
 def open_package(data: bytes, where: str, package_format: PackageFormat) -> Package:
@@ -80,12 +80,11 @@ def open_package(data: bytes, where: str, package_format: PackageFormat) -> Pack
 def archive_file(
     archive: Archive,
     names: Sequence[str],
-    files: Sequence[XmlFile],
+    encodings: Sequence[DecodedText],
     documents: Sequence[Document],
     finish: Callable[[str], str] = str,
 ) -> DocumentFile:
     """The file of an archive, some of whose parts have texts. `finish` is applied to each part as it is rendered."""
-    encodings = [file.decoded for file in files]  # not the trees
 
     def assemble(rendered: Sequence[str]) -> bytes:
         parts = zip(names, encodings, rendered, strict=True)
