@@ -6,6 +6,7 @@ import zipfile
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from seq2seq.errors import DataError
 
@@ -22,7 +23,10 @@ ENCRYPTED_STREAM = "EncryptedPackage".encode("utf-16-le")
 
 @dataclass(frozen=True)
 class Archive:
-    """A zip archive in memory. Names are as in the archive; nothing is ever unpacked to disk."""
+    """A zip archive in memory; nothing is ever unpacked to disk.
+
+    entries: the parts by name, with slashes, whichever the archive has.
+    """
 
     data: bytes
     where: str
@@ -49,15 +53,25 @@ class Archive:
             raise DataError(where, f"expands to more than {MAX_EXPANDED // 10**6} MB", "divide it")
         for info in infos:
             check_entry(info, where)
-        if len({info.filename for info in infos}) < len(infos):
+        entries = {with_slashes(info.filename): info for info in infos}
+        if len(entries) < len(infos):
             raise DataError(where, "has two parts of one name", "save it again with the program that made it")
-        return Archive(data, where, {info.filename: info for info in infos})
+        return Archive(data, where, entries)
+
+    @cached_property
+    def _by_lower_case(self) -> Mapping[str, str]:
+        return {name.lower(): name for name in self.entries}
+
+    def find(self, name: str) -> str | None:
+        """The name of a part as the archive has it; programs do not agree on case (ISO/IEC 29500-2, 6.2.2.3)."""
+        return name if name in self.entries else self._by_lower_case.get(name.lower())
 
     def read(self, name: str) -> bytes:
         """A part's content. Raises DataError if it is not there, too large or damaged."""
-        info = self.entries.get(name)
-        if info is None:
+        found = self.find(name)
+        if found is None:
             raise DataError(self.where, f"is not of this format: it has no part {name[:80]}", "check its suffix")
+        info = self.entries[found]
         packed = self._packed(info)
         if info.file_size > MAX_PART or info.file_size > MAX_RATIO * max(len(packed), 10_000):
             raise DataError(self.where, f"has a part of {info.file_size / 1e6:,.0f} MB, {name[:80]}", "divide it")
@@ -88,7 +102,8 @@ class Archive:
         return self.data[start : start + info.compress_size]
 
     def replace(self, parts: Mapping[str, bytes]) -> bytes:
-        """The archive with other contents of these parts. Order, names, dates and all other parts stay."""
+        """The archive with other contents of these parts, which have their names in `entries`. Order, names, dates and
+        all other parts stay."""
         written = io.BytesIO()
         try:
             with zipfile.ZipFile(io.BytesIO(self.data)) as old, zipfile.ZipFile(written, "w") as new:
@@ -99,10 +114,15 @@ class Archive:
         return written.getvalue()
 
 
+def with_slashes(name: str) -> str:
+    """A name of a part; some programs for Windows write it with backslashes."""
+    return name.replace("\\", "/")
+
+
 def check_entry(info: zipfile.ZipInfo, where: str) -> None:
     """Raises DataError for a part with an unsafe name, one that is encrypted, or packed in an unusual way."""
-    name = info.filename
-    if name.startswith("/") or "\\" in name or ":" in name.split("/")[0] or ".." in name.split("/") or not name:
+    name = with_slashes(info.filename)
+    if name.startswith("/") or ":" in name.split("/")[0] or ".." in name.split("/") or not name:
         raise DataError(where, f"has a part with an unsafe name, {name[:80]!r}", "save it with its program")
     if info.flag_bits & ENCRYPTED:
         raise DataError(where, "is encrypted with a password", "save it without password")

@@ -113,12 +113,21 @@ class XmlFile:
 def read_xml(data: bytes, where: str, namespaces: Mapping[str, str], doctype: bool = False) -> XmlFile:
     """Parse an XML file; `namespaces` has the prefix for each URI, `doctype` tells whether it may name a document type.
 
-    Nothing else is ever read: neither a DTD nor an entity. Raises DataError if it is not well-formed, declares
+    Nothing else is ever read: neither a DTD nor an entity. Raises NotWellFormedError, and DataError if it declares
     entities, or is nested deeper than MAX_DEPTH.
     """
-    declared = DECLARED.search(data[:400])
-    decoded = decode_text(data, where, declared[1].decode("ascii") if declared else None)
+    decoded = decode_xml(data, where)
     return XmlFile(TreeBuilder(where, namespaces, doctype).build(decoded.text), decoded)
+
+
+def decode_xml(data: bytes, where: str) -> DecodedText:
+    """A file's text, decoded as its declaration says. Raises DataError."""
+    declared = DECLARED.search(data[:400])
+    return decode_text(data, where, declared[1].decode("ascii") if declared else None)
+
+
+class NotWellFormedError(DataError):
+    """A file that is not well-formed XML."""
 
 
 class TreeBuilder:
@@ -149,7 +158,8 @@ class TreeBuilder:
             self._parser.Parse(self._source, True)
         except expat.ExpatError as error:
             problem = f"is not well-formed XML at line {error.lineno}, column {error.offset + 1}"
-            raise DataError(self._where, f"{problem}: {expat.ErrorString(error.code)}", "correct it there") from None
+            problem = f"{problem}: {expat.ErrorString(error.code)}"
+            raise NotWellFormedError(self._where, problem, "correct it there") from None
         self._flush("end of file", len(self._source))
         return self._tree
 

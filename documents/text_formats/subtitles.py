@@ -1,13 +1,16 @@
 """Subtitles (.srt, .vtt): a sentence over several cues is translated as one, and divided again among them."""
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 
+from documents.builder import build_document, has_letters
 from documents.document import Document, DocumentFile
+from documents.events import End, Event, Other, Role, Start, Text
 from documents.reading.encoding import decode_text
-from documents.text_formats.messages import NAME, TAG, TIME, read_message
+from documents.text_formats.messages import NAME, TAG, TIME, message_events
 from documents.text_formats.spans import replace_spans
 from seq2seq.errors import DataError
 
@@ -71,14 +74,20 @@ def reopen_tags(parts: Sequence[str]) -> list[str]:
     """The parts of a text, each with its tags in balance."""
     closed = {tag_name(tag) for part in parts for tag in re.findall(TAG, part) if tag.startswith("</")}
     open_tags: list[str] = []
+    counts: Counter[str] = Counter()  # of the open tags by name
     balanced = []
     for part in parts:
         before = "".join(open_tags)
         for tag in re.findall(TAG, part):
+            name = tag_name(tag)
             if not tag.startswith("</"):
-                open_tags += [tag] if tag_name(tag) in closed else []
-            elif open_tags and tag_name(open_tags[-1]) == tag_name(tag):
-                open_tags.pop()
+                open_tags += [tag] if name in closed else []
+                counts[name] += name in closed
+            elif counts[name]:  # the end of an element is that of all in it whose end tags are left out
+                ended = ""
+                while ended != name:
+                    ended = tag_name(open_tags.pop())
+                    counts[ended] -= 1
         after = "".join(f"</{tag_name(tag)}>" for tag in reversed(open_tags))
         balanced.append(before + part + after if part else "")
     return balanced
@@ -90,36 +99,52 @@ def tag_name(tag: str) -> str:
     return name[1] if name else ""
 
 
-CLOCK = r"[ \t]*(?:\d+:)?\d+:\d\d(?:[.,]\d+)?"
-TIMING = re.compile(rf"(?:^[ \t]*\d+[ \t\r]*\n)?^{CLOCK}[ \t]*-->{CLOCK}.*$", re.MULTILINE)  # with the cue's number
+# Times as programs write them: `0:0:3.540` (Teams), `00: 00: 03,540 -> ...` (machine translation of the whole file).
+CLOCK = r"[ \t]*-?(?:\d+:[ ]?)?\d+:[ ]?\d\d?(?:[.,:;][ ]?\d+)?"
+TIMING = re.compile(
+    rf"(?:^[ \t]*\d+[ \t\r]*\n)?^{CLOCK}[ \t]*[-–—]+[ ]?>{CLOCK}.*$", re.MULTILINE
+)  # with the cue's number
 EMPTY_LINE = re.compile(r"^[ \t\r]*(?:\n|\Z)", re.MULTILINE)
+SECTION = re.compile(r"(?:WEBVTT|NOTE|STYLE|REGION)(?!\w)")  # of WebVTT, which is no text
 SENTENCE_END = re.compile(r"[.!?…。！？♪:;][\"'”»)\]]*$")
 SPEAKER = re.compile(r"\s*[-–—]\s*\w|\s*<v[ .]")
+SOUND = re.compile(
+    r"\s*(?:\[[^][]*\]|\([^()]*\)|（[^（）]*）|【[^【】]*】|\*[^*]*\*|♪.*♪)\s*$", re.DOTALL
+)  # [Applause]
+READING = re.compile(r"<rt(?=[ .>])")  # of the characters before it in <ruby>
 MAX_CUES = 6  # of one sentence; without punctuation all cues would be one
 
 
 @dataclass(frozen=True)
 class Cue:
-    """The place of a cue's text in the file, and its lines."""
+    """The place of a cue's text in the file, and its lines. Text behind an empty line is as that of another cue."""
 
     start: int
     end: int
     text: str
 
     @property
-    def is_dialogue(self) -> bool:
-        """Whether its lines are of different speakers."""
-        return any(SPEAKER.match(line) for line in self.text.split("\n"))
+    def plain_text(self) -> str:
+        """The text without tags."""
+        return re.sub(TAG, "", self.text)
+
+    @property
+    def has_separate_lines(self) -> bool:
+        """Whether its lines are of different speakers, or one describes a sound."""
+        lines, plain_lines = self.text.split("\n"), self.plain_text.split("\n")
+        return any(map(SPEAKER.match, lines)) or (len(lines) > 1 and any(map(SOUND.match, plain_lines)))
 
     @property
     def stands_alone(self) -> bool:
-        """Whether it is translated by itself: its lines are of different speakers, or it has times, which must not move
-        to another cue."""
-        return self.is_dialogue or re.search(TIME, self.text) is not None
+        """Whether it is translated by itself: it has separate lines, describes a sound, has no letters, or it has
+        times, which must not move to another cue."""
+        text = self.plain_text
+        is_sentence_part = has_letters(text) and not SOUND.match(text)
+        return not is_sentence_part or self.has_separate_lines or re.search(TIME, self.text) is not None
 
     @property
     def ends_sentence(self) -> bool:
-        return SENTENCE_END.search(re.sub(TAG, "", self.text).rstrip()) is not None
+        return SENTENCE_END.search(self.plain_text.rstrip()) is not None
 
 
 def read_subtitles(data: bytes, where: str) -> DocumentFile:
@@ -141,15 +166,26 @@ def read_subtitles(data: bytes, where: str) -> DocumentFile:
 
 
 def find_cues(text: str) -> Iterator[Cue]:
-    """The cues of a file: from the line after a timing to the next empty line or timing."""
+    """The cues of a file: from the line after a timing to the next timing. An empty line in a cue, as SubRip has them,
+    divides it; in WebVTT, where it ends the cue, notes and the like may follow, and the identifier of the next cue."""
+    is_webvtt = text.startswith("WEBVTT")
     timings = list(TIMING.finditer(text))
     ends = [*(timing.start() for timing in timings[1:]), len(text)]
     for timing, end in zip(timings, ends, strict=False):
-        start = min(timing.end() + len("\n"), len(text))
-        blank = EMPTY_LINE.search(text, start, end)
-        content = text[start : blank.start() if blank else end]
-        kept = content.rstrip("\r\n \t")
-        yield Cue(start, start + len(kept), kept.replace("\r\n", "\n"))
+        for n, (start, stop) in enumerate(blocks(text, min(timing.end() + len("\n"), len(text)), end)):
+            is_identifier = stop == end < len(text)
+            if n and is_webvtt and (is_identifier or SECTION.match(text, start)):
+                continue
+            kept = text[start:stop].rstrip("\r\n \t")
+            yield Cue(start, start + len(kept), kept.replace("\r\n", "\n"))
+
+
+def blocks(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """The spans between the empty lines of a part of a text."""
+    for empty in EMPTY_LINE.finditer(text, start, end):
+        yield start, empty.start()
+        start = empty.end()
+    yield start, end
 
 
 def group_cues(cues: Sequence[Cue]) -> Iterator[list[Cue]]:
@@ -165,9 +201,24 @@ def group_cues(cues: Sequence[Cue]) -> Iterator[list[Cue]]:
 
 
 def read_group(group: Sequence[Cue]) -> Document:
-    """The text of cues as one message; lines are joined, except those of different speakers."""
+    """The text of cues as one message; lines are joined, except separate ones."""
     joined = " ".join(cue.text for cue in group)
-    return read_message(joined if group[0].is_dialogue else joined.replace("\n", " "))
+    text = joined if group[0].has_separate_lines else joined.replace("\n", " ")
+    return build_document([Start("", "", Role.BLOCK), *without_readings(message_events(text)), End()], str, str)
+
+
+def without_readings(events: Iterable[Event]) -> Iterator[Event]:
+    """The events of a text in which the readings of <ruby>, whose end tags may be left out, stay as they are."""
+    in_reading = False
+    for event in events:
+        if isinstance(event, Start) and READING.match(event.markup):
+            yield replace(event, role=Role.VERBATIM)
+            in_reading = not event.closing
+        elif in_reading and isinstance(event, Text):
+            yield Other(event.text)
+            in_reading = False
+        else:
+            yield event
 
 
 def write_cues(group: Sequence[Cue], translation: str) -> list[str]:
@@ -178,7 +229,7 @@ def write_cues(group: Sequence[Cue], translation: str) -> list[str]:
         return [cue.text for cue in group]
     times = iter(re.findall(TIME, source))
     translation = re.sub(TIME, lambda time: next(times, time.group()), translation)
-    if group[0].is_dialogue:
+    if group[0].has_separate_lines:
         return [translation]
     lengths = [len(re.sub(TAG, "", cue.text)) for cue in group]
     return [wrap(part) for part in divide(translation, lengths)]

@@ -1,16 +1,22 @@
 """E-books (.epub): the chapters, which are XHTML, and the table of contents."""
 
 import posixpath
+import re
 from collections.abc import Iterator
+from dataclasses import replace
+from typing import NamedTuple
 from urllib.parse import unquote
 
-from documents.document import DocumentFile
+from documents.builder import build_document
+from documents.document import Document, DocumentFile
 from documents.events import AttributeText, End, Event, Role, Start
 from documents.html import elements as html
+from documents.html import parse_html
 from documents.reading.archive import Archive
-from documents.reading.xml_tree import ATTRIBUTE, Element, read_xml
+from documents.reading.encoding import DecodedText
+from documents.reading.xml_tree import ATTRIBUTE, Element, NotWellFormedError, decode_xml, read_xml
 from documents.xml_formats.package import archive_file
-from documents.xml_formats.trees import MixedText, structure, xml_document
+from documents.xml_formats.trees import MixedText, structure, verbatim, xml_document
 from seq2seq.errors import DataError
 
 NAMESPACES = {
@@ -27,6 +33,8 @@ CONTAINER = "META-INF/container.xml"
 ENCRYPTION = "META-INF/encryption.xml"
 FONTS = ("http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC")  # fonts made unreadable; text is not
 NCX_TEXT = "ncx:text"
+HTML = re.compile(r"<(?:html|body|p|div|h[1-6])[\s>]", re.IGNORECASE)
+EMPTY_ELEMENT = re.compile(r"<([A-Za-z][\w:.-]*)(?=[\s/])([^<>]*)/>")
 
 
 def read_epub(data: bytes, where: str) -> DocumentFile:
@@ -35,17 +43,58 @@ def read_epub(data: bytes, where: str) -> DocumentFile:
     kind = archive.read("mimetype").decode("ascii", "replace").strip()
     if kind != MIMETYPE:
         raise DataError(where, f"is not an e-book, but {kind[:80]}", "check its suffix")
-    if ENCRYPTION in archive.entries:
+    if archive.find(ENCRYPTION):
         check_encryption(archive)
     names = chapter_names(archive)
-    files = [read_xml(archive.read(name), f"{where}: {name}", NAMESPACES, doctype=True) for name in names]
-    return archive_file(archive, names, files, [xml_document(file, walk(file.root)) for file in files])
+    chapters = [read_chapter(archive.read(name), f"{where}: {name}") for name in names]
+    warnings = tuple(
+        f"{name}: {chapter.warning}" for name, chapter in zip(names, chapters, strict=True) if chapter.warning
+    )
+    file = archive_file(
+        archive, names, [chapter.decoded for chapter in chapters], [chapter.document for chapter in chapters]
+    )
+    return replace(file, warnings=warnings)
+
+
+class Chapter(NamedTuple):
+    """A part with text. warning: why it is not read as XHTML; "" if it is."""
+
+    decoded: DecodedText
+    document: Document
+    warning: str = ""
+
+
+def read_chapter(data: bytes, where: str) -> Chapter:
+    """A chapter, or a table of contents. One that is not well-formed is read as HTML if that is what it is, and stays
+    otherwise. Raises DataError."""
+    try:
+        file = read_xml(data, where, NAMESPACES, doctype=True)
+        return Chapter(file.decoded, xml_document(file, walk(file.root)))
+    except NotWellFormedError as error:
+        decoded = decode_xml(data, where)
+        if found := HTML.search(decoded.text):
+            document = read_as_html(decoded.text, found.start(), where)
+            return Chapter(decoded, document, f"{error.problem}; it is read as HTML")
+        return Chapter(decoded, build_document([*verbatim(decoded.text)], str, str), f"{error.problem}; it stays")
+
+
+def read_as_html(text: str, begin: int, where: str) -> Document:
+    """A chapter as a browser reads it, from where its HTML begins. What stands after it stays. Raises DataError."""
+    end = text.rfind("</html>") + len("</html>")
+    end = end if end > begin else len(text)
+    document = parse_html(EMPTY_ELEMENT.sub(with_end_tag, text[begin:end]), where)
+    return replace(document, template=(text[:begin], *document.template, text[end:]))
+
+
+def with_end_tag(empty: "re.Match[str]") -> str:
+    """An empty element of XHTML as HTML reads it: with an end tag if it may have one."""
+    return empty[0] if empty[1].lower() in html.VOID else f"<{empty[1]}{empty[2]}></{empty[1]}>"
 
 
 def chapter_names(archive: Archive) -> list[str]:
     """The names of the chapters and tables of contents: those of the manifest, by suffix too where it is not of use."""
     try:
-        names = set(manifest_names(archive))
+        names = {archive.find(name) or name for name in manifest_names(archive)}
     except DataError:
         names = set()
     if not names or not names <= archive.entries.keys():

@@ -1,19 +1,30 @@
-"""Workbooks (.xlsx): the texts of cells. Formulas, names of sheets and comments stay."""
+"""Workbooks (.xlsx): the texts of cells. Formulas, names of sheets and of columns of tables, and comments stay."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 
+from documents.builder import has_letters
 from documents.document import DocumentFile
 from documents.events import End, Event, Role, Start, Text
-from documents.reading.archive import Archive
-from documents.reading.xml_tree import Element, escape_xml, markup, read_xml
+from documents.reading.xml_tree import Element, escape_xml, markup
 from documents.text_formats.messages import message_events
-from documents.xml_formats.package import PackageFormat, content_types, read_package
+from documents.xml_formats.package import Package, PackageFormat, open_package
 from documents.xml_formats.runs import RunNames, RunParagraph, Walk, without_empty_runs
 from documents.xml_formats.trees import mark, structure, verbatim
+from documents.xml_formats.workbook import (
+    CELL,
+    FORMULA,
+    INLINE_STRING,
+    RUN,
+    STRING,
+    TEXT,
+    VALUE,
+    comparisons,
+    header_cells,
+)
 
-STRING, INLINE_STRING, RUN, TEXT = "si", "is", "r", "t"
 # A character that XML lacks, or reads as another one, by its code; `_x005F_x000D_` is a text that looks like one.
 CODE = re.compile("_x([0-9A-Fa-f]{4})_")
 CODES = re.compile(r"(_x000[Dd]_(?:\n|_x000[Aa]_)?|(?:_x005[Ff])?_x[0-9A-Fa-f]{4}_)")
@@ -53,6 +64,7 @@ CELLS = RunNames(
     text_attributes=' xml:space="preserve"',
     text_events=text_events,
 )
+RELATIONSHIPS = ("schemas.openxmlformats.org/officeDocument/2006", "purl.oclc.org/ooxml/officeDocument")
 XLSX = PackageFormat(
     kind="a workbook (.xlsx)",
     main="spreadsheetml.sheet.main+xml",
@@ -60,46 +72,61 @@ XLSX = PackageFormat(
     namespaces={
         "http://schemas.openxmlformats.org/spreadsheetml/2006/main": "",
         "http://purl.oclc.org/ooxml/spreadsheetml/main": "",
+        **{f"http://{uri}/relationships": "r" for uri in RELATIONSHIPS},
     },
     finish=partial(without_empty_runs, names=CELLS),
 )
 
 
 def read_xlsx(data: bytes, where: str) -> DocumentFile:
-    """A workbook. The names of columns of tables stay, since formulas refer to them. Raises DataError."""
-    return read_package(data, where, XLSX, lambda archive: cell_walker(column_names(archive)))
+    """A workbook. The names of columns of tables stay, since formulas refer to them; what compares with a text that is
+    translated is named in warnings. Raises DataError."""
+    package = open_package(data, where, XLSX)
+    headers = header_cells(package)
+    texts = (displayed(cell_text(string)) for string in strings(package) if id(string) not in headers)
+    warnings = comparisons(package, {text for text in texts if has_letters(text)})
+    return replace(package.document_file(cell_walker(headers)), warnings=tuple(warnings))
 
 
-def column_names(archive: Archive) -> frozenset[str]:
-    """The names of all columns of tables. The cells above them must have the same text."""
-    names = [name for name, kind in content_types(archive).items() if kind.endswith("spreadsheetml.table+xml")]
-    tables = [read_xml(archive.read(name), f"{archive.where}: {name}", XLSX.namespaces) for name in names]
-    return frozenset(
-        displayed(element.attributes.get("name", ""))
-        for table in tables for element in table.root.walk()
-        if element.name == "tableColumn"
-    )  # fmt: skip
+def strings(package: Package) -> Iterator[Element]:
+    """The elements with the texts of cells."""
+    for part in package.texts.values():
+        yield from (element for element in part.root.walk() if is_string(element))
 
 
-def cell_walker(untranslated: frozenset[str]) -> Walk:
-    """The function that reads an element of a part: a cell's text, or what is around it."""
+def is_string(element: Element) -> bool:
+    """Whether an element has the text of a cell, or of many: a string of its own or a shared one, or a value that is a
+    text, and not computed."""
+    if element.name == CELL:
+        return element.attributes.get("t") == "str" and element.find(FORMULA) is None
+    return element.name in (STRING, INLINE_STRING)
+
+
+def cell_text(string: Element) -> str:
+    """The text of a cell as it is written, without the readings of its characters."""
+    return "".join(part.text() for part in string.elements if part.name in (RUN, TEXT, VALUE))
+
+
+def cell_walker(written: Mapping[int, str]) -> Walk:
+    """The function that reads an element of a part: a cell's text, or what is around it. `written` has the markup of
+    elements that are not translated, by their identity."""
 
     def walk(element: Element) -> Iterator[Event]:
-        if element.name not in (STRING, INLINE_STRING):
+        if id(element) in written:
+            yield from verbatim(written[id(element)])
+        elif not is_string(element):
             yield from structure(element, walk)
-        elif displayed("".join(part.text() for part in element.elements if part.name in (RUN, TEXT))) in untranslated:
-            yield from verbatim(markup(element))
         elif element.find(RUN):
             yield from RunParagraph(CELLS, element, walk).events()
         else:
-            yield from plain_string(element)
+            yield from plain_string(element, VALUE if element.name == CELL else TEXT)
 
     return walk
 
 
-def plain_string(element: Element) -> Iterator[Event]:
-    """A text without formatting. Its line ends stay."""
-    text = element.find(TEXT)
+def plain_string(element: Element, name: str) -> Iterator[Event]:
+    """A text without formatting, in the child of a name. Its line ends stay."""
+    text = element.find(name)
     if text is None or not text.closing:
         yield from verbatim(markup(element))
         return

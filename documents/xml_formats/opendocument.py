@@ -26,7 +26,7 @@ SPREADSHEET = f"{KIND}spreadsheet"
 KINDS = (f"{KIND}text", f"{KIND}presentation", SPREADSHEET)
 PARTS = ("content.xml", "styles.xml")
 MANIFEST = "META-INF/manifest.xml"
-MACROS = ("Basic/", "Scripts/")
+MACROS = ("basic/", "scripts/")
 
 CELLS = frozenset(("table:table-cell", "table:covered-table-cell"))
 STRING_VALUE = re.compile(r"""\s[\w.-]+:string-value\s*=\s*("[^"]*"|'[^']*')""")
@@ -50,16 +50,17 @@ def read_opendocument(data: bytes, where: str) -> DocumentFile:
     if kind not in KINDS:
         problem = f"is not an OpenDocument text, presentation or spreadsheet, but {kind[:80]}"
         raise DataError(where, problem, "check its suffix")
-    if any(name.startswith(MACROS) for name in archive.entries):
+    if any(name.lower().startswith(MACROS) for name in archive.entries):
         raise DataError(where, "has macros, which are not taken", "save it without them")
-    if MANIFEST in archive.entries and read_xml(archive.read(MANIFEST), where, NAMESPACES, doctype=True).root.has(
+    if archive.find(MANIFEST) and read_xml(archive.read(MANIFEST), where, NAMESPACES, doctype=True).root.has(
         "manifest:encryption-data"
     ):
         raise DataError(where, "is encrypted with a password", "save it without password")
-    names = [name for name in PARTS if name in archive.entries or name == "content.xml"]
+    names = [archive.find(name) or name for name in PARTS if name == "content.xml" or archive.find(name)]
     files = [read_xml(archive.read(name), f"{where}: {name}", NAMESPACES) for name in names]
     read = walk_cells if kind == SPREADSHEET else walk
-    return archive_file(archive, names, files, [xml_document(file, read(file.root)) for file in files])
+    documents = [xml_document(file, read(file.root)) for file in files]
+    return archive_file(archive, names, [file.decoded for file in files], documents)
 
 
 def walk(element: Element) -> Iterator[Event]:

@@ -3,7 +3,7 @@
 from functools import partial
 
 from documents.document import DocumentFile
-from documents.xml_formats.package import PackageFormat, read_package
+from documents.xml_formats.package import PackageFormat, open_package
 from documents.xml_formats.runs import RunNames, without_empty_runs
 from documents.xml_formats.word import walker
 
@@ -30,4 +30,4 @@ PPTX = PackageFormat(
 
 def read_pptx(data: bytes, where: str) -> DocumentFile:
     """A presentation. Raises DataError."""
-    return read_package(data, where, PPTX, lambda archive: walker(DRAWING))
+    return open_package(data, where, PPTX).document_file(walker(DRAWING))

@@ -12,84 +12,17 @@ from itertools import groupby
 
 from documents.events import End, Event, Role, Start, Text
 from documents.reading.xml_tree import Element, Node, escape_xml, markup
+from documents.xml_formats.fields import (
+    SIMPLE_FIELD,
+    Field,
+    is_field_part,
+    is_text_field,
+    with_divided_insertions,
+    with_fields,
+)
 from documents.xml_formats.trees import mark, verbatim
 
-CHARACTER, INSTRUCTION = "w:fldChar", "w:instrText"
-
-
-@dataclass(frozen=True)
-class Field:
-    """A field whose begin and end are in one paragraph.
-
-    begin: its runs up to the separator. result: what is displayed, as last computed. end: the run that ends it.
-    """
-
-    begin: Sequence[Element]
-    result: Sequence[Element]
-    end: Sequence[Element]
-
-    @property
-    def nodes(self) -> list[Element]:
-        return [*self.begin, *self.result, *self.end]
-
-    @property
-    def is_link(self) -> bool:
-        """Whether its result is text of the writer, and not computed."""
-        instruction = "".join(
-            element.text() for run in self.begin for element in run.walk() if element.name == INSTRUCTION
-        )
-        return instruction.split()[:1] == ["HYPERLINK"]
-
-
-def with_fields(nodes: Sequence[Element], run: str) -> Iterator[Element | Field]:
-    """The nodes of a paragraph, those of each complete field together."""
-    ends = ends_of_fields(nodes, run)
-    n = 0
-    while n < len(nodes):
-        if n in ends:
-            yield divide_field(nodes[n : ends[n] + 1], run)
-            n = ends[n] + 1
-        else:
-            yield nodes[n]
-            n += 1
-
-
-def is_field_part(node: Element) -> bool:
-    """Whether a run has a part of a field that begins or ends elsewhere."""
-    return any(child.name in (CHARACTER, INSTRUCTION) for child in node.elements)
-
-
-def kinds(node: Element, run: str) -> list[str]:
-    """The kinds of a run's field characters, in order."""
-    if node.name != run:
-        return []
-    return [child.attributes.get("w:fldCharType", "") for child in node.elements if child.name == CHARACTER]
-
-
-def ends_of_fields(nodes: Sequence[Element], run: str) -> dict[int, int]:
-    """For each node in which a field begins, the index of the node in which it ends, if it does."""
-    ends: dict[int, int] = {}
-    open_fields: list[int] = []
-    for n, node in enumerate(nodes):
-        for kind in kinds(node, run):
-            if kind == "begin":
-                open_fields.append(n)
-            elif kind == "end" and open_fields:
-                ends[open_fields.pop()] = n
-    return ends
-
-
-def divide_field(nodes: Sequence[Element], run: str) -> Field:
-    """A field's nodes as begin, result and end."""
-    depth = 0
-    for n, node in enumerate(nodes[:-1]):
-        found = kinds(node, run)
-        depth += found.count("begin") - found.count("end")
-        if depth == 1 and "separate" in found:
-            return Field(nodes[: n + 1], nodes[n + 1 : -1], nodes[-1:])
-    return Field(nodes, (), ())
-
-
+RUBY, RUBY_BASE = "w:ruby", "w:rubyBase"
 Walk = Callable[[Element], Iterator[Event]]
 NOT_FORMATTING = re.compile(r"<[\w.-]+:(?:lang|noProof)\b[^<>]*/>")  # of no account for how a run looks
 LANGUAGE_ATTRIBUTES = re.compile(r'\s(?:lang|altLang|dirty|err|smtClean)="[^"]*"')
@@ -172,11 +105,17 @@ class RunParagraph:
                     first.append(child)
                 elif child.name in self._names.last:
                     last.append(child)
-                elif child.name in self._names.containers:
+                elif self._is_container(child):
                     inner = self._edges(child.children)
                     first += [element for element in inner[0] if not is_properties(element)]
                     last += inner[1]
         return first, last
+
+    def _is_container(self, element: Element) -> bool:
+        """Whether the runs in an element are of the paragraph's text."""
+        if element.name == SIMPLE_FIELD:
+            return is_text_field(element.attributes.get("w:instr", ""))
+        return element.name in self._names.containers
 
     def _properties(self, run: Element) -> str:
         properties = run.find(self._names.properties)
@@ -186,7 +125,7 @@ class RunParagraph:
         for child in parent.elements:
             if child.name == self._names.run:
                 yield child
-            elif child.name in self._names.containers:
+            elif self._is_container(child):
                 yield from self._runs(child)
 
     def _main_properties(self) -> str:
@@ -203,6 +142,7 @@ class RunParagraph:
     def _content(self, children: Sequence[Node]) -> Iterator[Event]:
         """Runs, those of one formatting together, and what stands between them."""
         kept = [child for child in children if isinstance(child, Element) and not self._is_left_out(child)]
+        kept = list(with_divided_insertions(kept, self._names.run))
         for key, group in groupby(with_fields(kept, self._names.run), self._group_key):
             members = list(group)
             runs = [member for member in members if isinstance(member, Element)]
@@ -232,7 +172,7 @@ class RunParagraph:
     def _between_runs(self, node: "Element | Field") -> Iterator[Event]:
         close, again = self._close, self._open(self._base)
         if isinstance(node, Field):
-            if node.is_link:
+            if node.is_text:
                 yield Start(
                     close + "".join(map(markup, node.begin)) + again,
                     close + "".join(map(markup, node.end)) + again,
@@ -242,7 +182,7 @@ class RunParagraph:
                 yield End()
             else:
                 yield from mark(close + "".join(map(markup, node.nodes)) + again)
-        elif node.name in self._names.containers:
+        elif self._is_container(node):
             opening, closing, content = self._container(node)
             yield Start(close + opening + again, close + closing + again, Role.INLINE)
             yield from self._content(content)
@@ -267,8 +207,22 @@ class RunParagraph:
                 yield from names.text_events(child.text())
             elif child.name in self._characters:
                 yield Text(self._characters[child.name])
+            elif child.name == RUBY and (base := child.find(RUBY_BASE)):
+                yield from self._ruby(child, base, self._close + start, end + self._open(current))
             elif child.name != names.properties and child.name not in names.dropped:
                 yield from self._placed(child, self._close + start, end + self._open(current))
+
+    def _ruby(self, ruby: Element, base: Element, before: str, after: str) -> Iterator[Event]:
+        """Text with its reading, which stays."""
+        at = ruby.children.index(base)
+        first, last = ("".join(map(markup, part)) for part in (ruby.children[:at], ruby.children[at + 1 :]))
+        yield Start(
+            before + ruby.tag + first + base.tag + self._open(self._base),
+            self._close + base.closing + last + ruby.closing + after,
+            Role.INLINE,
+        )
+        yield from self._content(base.children)
+        yield End()
 
     def _placed(self, element: Element, before: str, after: str) -> Iterator[Event]:
         """An element that is no text, between the markup that ends a run and that begins the next."""

@@ -6,7 +6,7 @@ from functools import partial
 from documents.document import DocumentFile
 from documents.events import Event
 from documents.reading.xml_tree import Element
-from documents.xml_formats.package import PackageFormat, read_package
+from documents.xml_formats.package import PackageFormat, open_package
 from documents.xml_formats.runs import RunNames, RunParagraph, Walk, without_empty_runs
 from documents.xml_formats.trees import structure
 
@@ -48,7 +48,7 @@ DOCX = PackageFormat(
 
 def read_docx(data: bytes, where: str) -> DocumentFile:
     """A Word document. Raises DataError."""
-    return read_package(data, where, DOCX, lambda archive: walker(WORDPROCESSING))
+    return open_package(data, where, DOCX).document_file(walker(WORDPROCESSING))
 
 
 def walker(names: RunNames) -> Walk:

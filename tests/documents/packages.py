@@ -77,20 +77,33 @@ def pptx(paragraphs: str) -> bytes:
     )
 
 
-def xlsx(strings: str, columns: str = "") -> bytes:
-    """A workbook with these shared strings, and a table with these columns."""
+def xlsx(strings: str, sheet: str = "", table: str = "", names: str = "") -> bytes:
+    """A workbook with these shared strings, and one sheet `Blatt` with this content, table and defined names."""
     kinds = {
         "xl/workbook.xml": "spreadsheetml.sheet.main",
         "xl/sharedStrings.xml": "spreadsheetml.sharedStrings",
+        "xl/worksheets/sheet1.xml": "spreadsheetml.worksheet",
         "xl/tables/table1.xml": "spreadsheetml.table",
     }
+    relations = {"worksheet": "worksheets/sheet1.xml", "table": "../tables/table1.xml"}
+    to_sheet, to_table = (
+        f'<Relationships xmlns="{RELATIONS}"><Relationship Id="r1" Type="{OFFICE}/{kind}" Target="{target}"/>'
+        "</Relationships>"
+        for kind, target in relations.items()
+    )
     return package(
         "xl/workbook.xml",
         kinds,
         {
-            "xl/workbook.xml": f'<workbook xmlns="{S}"/>',
+            "xl/workbook.xml": (
+                f'<workbook xmlns="{S}" xmlns:r="{OFFICE}"><sheets><sheet name="Blatt" sheetId="1" r:id="r1"/></sheets>'
+                f"<definedNames>{names}</definedNames></workbook>"
+            ),
+            "xl/_rels/workbook.xml.rels": to_sheet,
             "xl/sharedStrings.xml": f'<sst xmlns="{S}">{strings}</sst>',
-            "xl/tables/table1.xml": f'<table xmlns="{S}"><tableColumns>{columns}</tableColumns></table>',
+            "xl/worksheets/sheet1.xml": f'<worksheet xmlns="{S}">{sheet}</worksheet>',
+            "xl/worksheets/_rels/sheet1.xml.rels": to_table,
+            "xl/tables/table1.xml": table or f'<table xmlns="{S}"/>',
         },
     )
 

@@ -1,6 +1,7 @@
 """Subtitles: a sentence over several cues is one text, and divided among them again; times stay."""
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -113,3 +114,80 @@ def test_long_lines_are_broken_at_words_into_lines_of_similar_length():
     lengths = [visible_length(line) for line in lines]
     assert max(lengths) <= LINE_LENGTH and max(lengths) - min(lengths) < 10
     assert wrap("kurz und gut") == "kurz und gut"
+
+
+TIMES = "00:00:01,000 --> 00:00:02,000"
+
+
+def upper(data: str, name: str) -> str:
+    """The file in capital letters, each word of which is linked."""
+    return translated(data, name, lambda text: replace(same(text), text=text.upper())).decode()
+
+
+@pytest.mark.parametrize(
+    ("cue", "expected"),
+    [
+        ("\nDer Hund schläft.", "\nDER HUND SCHLÄFT."),
+        ("Der Hund\n\nschläft.", "DER HUND\n\nSCHLÄFT."),
+        ("Der Hund.\n \n\nDie Katze.\n", "DER HUND.\n \n\nDIE KATZE.\n"),
+        ("- Wer da?\n\n- Ich.", "- WER DA?\n\n- ICH."),
+        ("\n\n12\n\nDer Hund", "\n\n12\n\nDER HUND"),
+    ],
+)
+@pytest.mark.parametrize("line_end", ["\n", "\r\n"])
+def test_text_behind_an_empty_line_in_a_cue_of_subrip_is_translated(cue, expected, line_end):
+    text = f"1\n{TIMES}\n{{}}\n\n2\n{TIMES}\nDer Affe.\n".replace("\n", line_end)
+    written = upper(text.format(cue.replace("\n", line_end)), "a.srt")
+    assert written == text.replace("Der Affe", "DER AFFE").format(expected.replace("\n", line_end))
+
+
+def test_notes_and_identifiers_behind_an_empty_line_of_webvtt_stay():
+    text = (
+        "WEBVTT\n\n00:01.000 --> 00:02.000\nder Hund\n\n{}\n\nNOTE eine Notiz\nda\n\nid eins\n"
+        "00:02.000 --> 00:03.000\nschläft.\n\nSTYLE\n::cue(b) {{ color: red }}\n"
+    )
+    expected = text.format("TEXT DA").replace("der Hund", "DER HUND").replace("schläft", "SCHLÄFT")
+    assert upper(text.format("Text da"), "a.vtt") == expected
+
+
+@pytest.mark.parametrize("cue", ["1984", "<i>12:30</i>", "{\\an8}- 3 -", "♪ ♪", "..."])
+def test_a_cue_without_letters_stays_and_takes_no_words(cue):
+    for before in ("Der Hund schläft.", "der Hund"):
+        text = f"1\n{TIMES}\n{before}\n\n2\n{TIMES}\n{cue}\n\n3\n{TIMES}\nDie Katze schläft.\n"
+        expected = text.replace(before, before.upper()).replace("Die Katze schläft", "DIE KATZE SCHLÄFT")
+        assert upper(text, "a.srt") == expected
+
+
+@pytest.mark.parametrize("sound", ["[Applaus]", "(Ein Hund bellt)", "<i>[Musik]</i>", "♪ Ein Lied ♪", "*seufzt*"])
+def test_a_description_of_a_sound_is_a_text_by_itself(sound):
+    text = f"1\n{TIMES}\n{sound}\n\n2\n{TIMES}\nDer Hund schläft.\n"
+    assert texts(text, "a.srt") == [re.sub("<.*?>", "", sound), "Der Hund schläft."]
+    lines = f"1\n{TIMES}\n{sound}\nDer Hund schläft.\n"
+    assert texts(lines, "a.srt") == [f"{re.sub('<.*?>', '', sound)}\nDer Hund schläft."]
+    assert translated(lines, "a.srt", same).decode() == lines
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        "0:0:0.0 --> 0:0:3.540",
+        "0:0:1.5 --> 0:1:3",
+        "00: 00: 01,000 -> 00: 00: 02, 500",
+        "00:00:01:12 --> 00:00:02:10",
+        "-00:00:01,000 --> 00:00:02,000 X1:10 Y1:20",
+        "00:00:03.5400000 --> 100:00:05.0000000",
+        "00:00:01,000 –> 00:00:02,000",
+    ],
+)
+def test_times_as_programs_write_them(times):
+    text = f"WEBVTT\n\n6e2b-0\n{times}\n<v Anna>{{}}</v>\n"
+    assert upper(text.format("Der Hund."), "a.vtt") == text.format("DER HUND.")
+
+
+@pytest.mark.parametrize(
+    "ruby", ["<ruby>{}<rt>wau wau</rt></ruby>", "<ruby>{}<rt>wau</ruby>", "<ruby.loud>{}<rt.x>wau</rt>{}<rt>wau</ruby>"]
+)
+def test_readings_of_ruby_stay(ruby):
+    text = f"WEBVTT\n\n00:01.000 --> 00:02.000\nDer {ruby} da.\n"
+    expected = text.replace("Der", "DER").replace("da.", "DA.").format("HUND", " MIAU")
+    assert upper(text.format("Hund", " miau"), "a.vtt") == expected

@@ -2,6 +2,7 @@
 
 import pytest
 
+from documents.files import parse_file
 from seq2seq.errors import DataError
 from tests.documents.packages import archive, epub, parts_of
 from tests.documents.translations import backwards
@@ -139,3 +140,40 @@ def test_copy_protection_is_refused_and_obfuscated_fonts_are_not():
     protected = {"META-INF/encryption.xml": encryption.format("http://www.w3.org/2001/04/xmlenc#aes128-cbc")}
     with pytest.raises(DataError, match="copy protection"):
         texts(epub(CHAPTER.format("<p>da</p>"), **protected), "a.epub")
+
+
+HTML5 = CHAPTER.replace(CHAPTER.splitlines()[1], "<!DOCTYPE html>").replace("<title>Ein Titel</title>", "<title/>")
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("<p>Ein&nbsp;<b>Hund</b></p>", "<p><b>Hund</b> Ein</p>"),
+        ("<p>Ein Hund<br>da hier</p>", "<p>Hund Ein<br>hier da</p>"),
+        ("<p>eins & zwei</p>", "<p>zwei &amp; eins</p>"),
+        ('<p><a id="x"/>Ein <b>Hund<p>da hier', "<b>hier da</b>"),
+        ('<p>Ein <img src=x.png alt="Ein Bild"></p><hr>', '<img src=x.png alt="Bild Ein">'),
+        ('<script src="x"/><p>Ein Hund<br/></b></p>', '<script src="x"></script><p>Hund Ein<br/></p>'),
+    ],
+)
+def test_a_chapter_that_is_not_well_formed_is_read_as_html(body, expected):
+    chapter = HTML5.format(body)
+    data = epub(chapter, **{"OEBPS/other.xhtml": CHAPTER.format("<p>zwei drei</p>")})
+    (warning,) = parse_file(data, "a.epub").warnings
+    assert warning.startswith("OEBPS/chapter.xhtml: is not well-formed XML at line") and "read as HTML" in warning
+    written = parts_of(translated(data, "a.epub", backwards))
+    assert expected in written["OEBPS/chapter.xhtml"] and "<p>drei zwei</p>" in written["OEBPS/other.xhtml"]
+    assert written["OEBPS/chapter.xhtml"].startswith(chapter.partition("<title")[0])
+    assert written["OEBPS/chapter.xhtml"].endswith("</html>\n")
+
+
+def test_a_table_of_contents_that_is_not_well_formed_stays():
+    broken = NCX.replace("</text>", " & mehr</text>")
+    data = epub(CHAPTER.format("<p>zwei drei</p>"), **{"toc.ncx": broken})
+    assert "it stays" in parse_file(data, "a.epub").warnings[0]
+    assert parts_of(translated(data, "a.epub", backwards))["toc.ncx"] == broken
+
+
+def test_a_chapter_that_declares_entities_is_refused():
+    with pytest.raises(DataError, match="declares entities"):
+        parse_file(epub('<!DOCTYPE html [<!ENTITY a "b">]><html><body><p>&a; Hund<br></p></body></html>'), "a.epub")

@@ -74,6 +74,73 @@ def test_fields_stay_whole_and_links_are_translated():
     )
 
 
+def simple_field(instruction: str, result: str) -> str:
+    return f'<w:fldSimple w:instr="{instruction}">{result}</w:fldSimple>'
+
+
+@pytest.mark.parametrize("instruction", [" HYPERLINK &quot;http://x.de&quot; ", "hyperlink \\l x"])
+def test_a_link_that_is_a_simple_field_is_translated(instruction):
+    body = paragraph(run("eins "), simple_field(instruction, run("zwei drei")), run(" vier"))
+    assert body_after(body) == paragraph(run("vier "), simple_field(instruction, run("drei zwei")), run(" eins"))
+
+
+def test_other_simple_fields_stay():
+    page = simple_field(" PAGE ", run("Seite da"))
+    assert body_after(paragraph(run("Ein Hund "), page)) == paragraph(run("Hund Ein "), page)
+
+
+CHARACTERS = {kind: f'<w:r><w:fldChar w:fldCharType="{kind}"/></w:r>' for kind in ("begin", "separate", "end")}
+CODE = "<w:r><w:instrText> HYPERLINK x </w:instrText></w:r>"
+LINK_BEGIN = CHARACTERS["begin"] + CODE + CHARACTERS["separate"]
+
+
+@pytest.mark.parametrize(
+    "link",
+    [
+        f"<w:ins>{LINK_BEGIN}{run('zwei drei')}{CHARACTERS['end']}</w:ins>",
+        f"<w:ins>{LINK_BEGIN}</w:ins>{run('zwei drei')}<w:ins>{CHARACTERS['end']}</w:ins>",
+        f"<w:ins>{LINK_BEGIN}{run('zwei ')}</w:ins>{run('drei')}{CHARACTERS['end']}",
+        f"{LINK_BEGIN}<w:ins>{run('zwei ')}</w:ins>{run('drei')}{CHARACTERS['end']}",
+        f"<w:hyperlink><w:ins>{run('zwei')}</w:ins>{run(' drei')}</w:hyperlink>",
+        f"<w:ins><w:hyperlink>{run('zwei drei')}</w:hyperlink></w:ins>",
+    ],
+)
+def test_links_over_tracked_insertions_are_translated(link):
+    body = paragraph(run("eins "), link, run(" vier"))
+    assert texts(docx(body), "a.docx") == ["eins zwei drei vier"]
+    written = body_after(body)
+    begin, end = (
+        written.find(mark)
+        for mark in (
+            ("<w:hyperlink", "</w:hyperlink") if "hyperlink" in link else (CHARACTERS["begin"], CHARACTERS["end"])
+        )
+    )
+    inside, outside = written[begin:end], written[:begin] + written[end:]
+    assert begin < end and "zwei" in inside and "drei" in inside and "eins" in outside and "vier" in outside
+    assert written.count("fldChar") == body.count("fldChar")
+
+
+def test_a_table_of_contents_of_one_entry_is_translated():
+    entry = f"<w:hyperlink>{run('Ein Kapitel')}<w:r><w:tab/></w:r>{field('PAGEREF x', run('7'))}</w:hyperlink>"
+    body = paragraph(field("TOC \\o &quot;1-3&quot;", entry))
+    assert [text.strip() for text in texts(docx(body), "a.docx")] == ["Ein Kapitel"]
+    written = body_after(body)
+    assert "Kapitel Ein" in written and field("PAGEREF x", run("7")) in written
+
+
+def ruby(base: str) -> str:
+    return (
+        f"<w:r><w:ruby><w:rubyPr/><w:rt><w:r><w:t>wau</w:t></w:r></w:rt><w:rubyBase>{base}</w:rubyBase></w:ruby></w:r>"
+    )
+
+
+@pytest.mark.parametrize("properties", ["", BOLD])
+def test_the_base_of_ruby_is_a_part_of_the_text_and_its_reading_stays(properties):
+    body = paragraph(run("eins "), ruby(run("zwei drei", properties)), run(" vier"))
+    assert texts(docx(body), "a.docx") == ["eins zwei drei vier"]
+    assert body_after(body) == paragraph(run("vier "), ruby(run("drei zwei", properties)), run(" eins"))
+
+
 def test_text_boxes_are_translated_by_themselves_and_their_settings_are_not():
     box = "<w:r><w:drawing><align>left</align><w:txbxContent>{}</w:txbxContent></w:drawing></w:r>"
     body = paragraph(run("Ein Hund "), box.format(paragraph(run("im Rahmen"))))
@@ -143,15 +210,14 @@ def test_a_tab_in_formatted_text_is_formatted():
     )
 
 
-def test_cells_and_names_of_columns():
+def test_cells():
     strings = (
-        "<si><t>Ein {x} Hund</t></si><si><r><t>eins </t></r><r><rPr><b/></rPr><t>zwei</t></r></si>"
-        "<si><t>Name da</t></si><si><t>12</t></si>"
+        "<si><t>Ein {x} Hund</t></si><si><r><t>eins </t></r><r><rPr><b/></rPr><t>zwei</t></r></si><si><t>12</t></si>"
     )
-    data = xlsx(strings, '<tableColumn id="1" name="Name da"/>')
+    data = xlsx(strings)
     assert texts(data, "a.xlsx") == ["Ein Hund", "eins zwei"]
     written = parts_of(translated(data, "a.xlsx", backwards))["xl/sharedStrings.xml"]
-    assert "<t>Hund Ein {x}</t>" in written and "<t>Name da</t>" in written
+    assert "<t>Hund Ein {x}</t>" in written
     assert (
         '<si><r><rPr><b/></rPr><t xml:space="preserve">zwei</t></r><r><t xml:space="preserve"> eins</t></r></si>'
         in written
@@ -168,22 +234,6 @@ def test_formatted_cells_keep_line_ends_placeholders_and_tags():
     written = parts_of(translated(data, "a.xlsx", backwards))["xl/sharedStrings.xml"]
     third, last = "&lt;b&gt;vier&lt;/b&gt; drei {name}", "sechs fünf &amp;amp;"
     assert cell.format("Kopf Ein", "zwei eins", third, last).replace("&#10;", "\n") in written
-
-
-@pytest.mark.parametrize(
-    ("column", "header"),
-    [
-        ("Preis_x000a_hier", "<t>Preis\nhier</t>"),
-        ("Preis&#10;hier", "<t>Preis_x000D_\nhier</t>"),
-        ("Preis_x000d__x000a_hier", "<r><t>Preis_x000A_</t></r><r><rPr><b/></rPr><t>hier</t></r>"),
-        ("a_x005f_x0041_ da", "<t>a_x005F_x0041_ da</t>"),
-        ("Preis_x0009_hier", '<t xml:space="preserve">Preis\thier</t>'),
-    ],
-)
-def test_headers_of_columns_stay_however_their_characters_are_written(column, header):
-    data = xlsx(f"<si>{header}</si><si><t>Ein Hund</t></si>", f'<tableColumn id="1" name="{column}"/>')
-    assert texts(data, "a.xlsx") == ["Ein Hund"]
-    assert f"<si>{header}</si>" in parts_of(translated(data, "a.xlsx", backwards))["xl/sharedStrings.xml"]
 
 
 @pytest.mark.parametrize(
