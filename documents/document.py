@@ -92,11 +92,13 @@ class DocumentFile:
     parts: its texts: one document for a text file, one for each part of an archive or for each message of a catalogue.
     assemble: the bytes of the file, from its parts as they are rendered, in their order.
     in_language: a rendered part as it is written for a language of the translation, a BCP 47 tag.
+    warnings: what of the file is not translated though a reader sees it, in half a sentence each.
     """
 
     parts: tuple[Document, ...]
     assemble: Callable[[Sequence[str]], bytes]
     in_language: Callable[[str, str], str] = lambda rendered, target: rendered
+    warnings: tuple[str, ...] = ()
 
     @property
     def segments(self) -> list[Segment]:
