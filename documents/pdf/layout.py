@@ -16,11 +16,13 @@ RUNNING = 0.5  # share of a column's width that lines of running text fill
 LARGER = 1.15  # sizes of text from which a line is a heading
 SAME = 0.12  # part of its size in which lines of a paragraph differ
 MAX_HEADING = 200  # characters
+SHORT = 0.15  # part of a column's width that a line leaves where it may be the last of a paragraph
 LEVELS = 3  # of headings by size
 BULLET = re.compile(r"[•◦▪▫‣●○■□➢➤✓✔·∙\uf0b7\uf0a7*–—-](?:\s+|\Z)")
 NUMBER = re.compile(r"\(?(\d{1,3})[.)]\s+(?=\S)|\d{1,3}[.)]\Z")
 SENTENCE_END = re.compile(r"[.!?…:;]['\"»“”)\]]*\Z")
 JOINING_WORD = re.compile(r"(?:und|oder|bzw|sowie|and|or|et|ou)\b")  # after the hyphen of a word without its second part
+LEADERS = (". .", "...", "…")  # before the number of a page in a table of contents
 DIGITS = re.compile(r"\d+")
 
 
@@ -197,10 +199,12 @@ def continues(group: Sequence[Row], row: Row, spacing: float) -> bool:
     size = max(last.line.size, 0.1)
     if len(row.parts) > 1 or len(last.parts) > 1 or starts_item(row.text):
         return False
+    if last.text.rstrip("0123456789ivx ").endswith(LEADERS):
+        return False
     if abs(line.size - size) > SAME * size or line.bold is not last.line.bold:
         return False
     ends_sentence = SENTENCE_END.search(last.text) is not None
-    is_short = last.right < last.limit - 0.25 * (last.limit - group[0].line.left)
+    is_short = last.right < last.limit - SHORT * (last.limit - group[0].line.left)
     if row.page != last.page or line.bottom > last.line.bottom:  # on the next page, or in the next column
         return last.text.endswith((HYPHEN, "-")) or (not ends_sentence and not is_short) or row.text[:1].islower()
     if last.line.bottom - line.top > (spacing + 0.4) * size:
@@ -209,7 +213,13 @@ def continues(group: Sequence[Row], row: Row, spacing: float) -> bool:
     is_indented = line.left > last.line.left + 0.8 * size
     if is_indented and not (is_item and len(group) == 1):
         return False
-    return not (is_short and ends_sentence)
+    return not is_short or not (ends_sentence or first_word_fits(last, row))
+
+
+def first_word_fits(last: Row, row: Row) -> bool:
+    """Whether the first word of a row would have had a place in the row before it, which so ends a paragraph."""
+    share = len(row.text.partition(" ")[0]) / max(len(row.text), 1)
+    return last.right + last.line.size + share * (row.right - row.line.left) < last.limit
 
 
 def starts_item(text: str) -> bool:

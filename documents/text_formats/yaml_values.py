@@ -12,6 +12,7 @@ from documents.reading.encoding import decode_text
 from documents.text_formats.values import ReadOptions, Value, chosen, file_of_values
 from seq2seq.errors import DataError
 
+MAX_DEPTH = 200  # collections inside each other; the time that libyaml takes grows with their square
 STRING = "tag:yaml.org,2002:str"
 PROPERTIES = re.compile(r"(?:[&!]\S*\s+)*")  # an anchor and a tag, before the value
 # A text that YAML reads as it stands without quotes: it neither begins as something else, nor has ": " or " #".
@@ -26,7 +27,7 @@ def read_yaml(data: bytes, where: str, options: ReadOptions) -> DocumentFile:
     """A YAML file, or several documents in one. Where its only key is a language, as in Rails, it becomes the language
     of the translation. Raises DataError."""
     decoded = decode_text(data, where)
-    scalars = Scalars(decoded.text)
+    scalars = Scalars(decoded.text, where)
     try:
         for event in yaml.parse(decoded.text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
             scalars.read(event)
@@ -35,8 +36,6 @@ def read_yaml(data: bytes, where: str, options: ReadOptions) -> DocumentFile:
         place = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
         said = str(getattr(error, "problem", "") or "it has characters that YAML does not allow")
         raise DataError(where, f"is not valid YAML{place}: {said}", "correct it there") from None
-    except RecursionError:
-        raise DataError(where, "is nested too deeply to be read as YAML", "flatten it") from None
     return file_of_values(decoded, chosen(scalars.values, options.keys, where), scalars.language())
 
 
@@ -55,8 +54,8 @@ class Collection:
 class Scalars:
     """Reads the events of a file: the strings that are values, with the keys around them."""
 
-    def __init__(self, text: str) -> None:
-        self._text = text
+    def __init__(self, text: str, where: str) -> None:
+        self._text, self._where = text, where
         self._open: list[Collection] = []
         self._root: list[tuple[Value, bool]] = []  # the keys of the outermost mappings; whether each has a mapping
         self.values: list[Value] = []
@@ -68,7 +67,7 @@ class Scalars:
         return self._root[0][0]
 
     def read(self, event: yaml.Event) -> None:
-        """Read the next event."""
+        """Read the next event. Raises DataError."""
         if isinstance(event, yaml.ScalarEvent):
             self._scalar(event)
         elif isinstance(event, yaml.AliasEvent):
@@ -77,10 +76,12 @@ class Scalars:
             is_mapping = isinstance(event, yaml.MappingStartEvent)
             if len(self._open) == 1 and self._root and is_mapping:
                 self._root[-1] = (self._root[-1][0], True)
-            is_key = self._is_key()
+            around = self._open[-1] if self._open else Collection(False, False, False)
+            stays = self._is_key() or around.stays
             self._node("")
-            stays = is_key or (bool(self._open) and self._open[-1].stays)
-            self._open.append(Collection(is_mapping, bool(event.flow_style), stays))
+            self._open.append(Collection(is_mapping, event.flow_style or around.in_flow, stays))
+            if len(self._open) > MAX_DEPTH:
+                raise DataError(self._where, f"has more than {MAX_DEPTH} collections inside each other", "flatten it")
         elif isinstance(event, yaml.CollectionEndEvent):
             self._open.pop()
             if self._is_key():
@@ -101,7 +102,7 @@ class Scalars:
         properties = PROPERTIES.match(written)
         start = event.start_mark.index + (properties.end() if properties else 0)
         keys = tuple(collection.key for collection in self._open if collection.key)
-        in_flow = any(collection.in_flow for collection in self._open)
+        in_flow = bool(self._open) and self._open[-1].in_flow
         text = event.value.rstrip("\n") if event.style in ("|", ">") else event.value
         value = Value(start, event.end_mark.index, text, lambda _: "", keys)
         if self._is_key() and len(self._open) == 1:

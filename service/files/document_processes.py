@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
 from documents.sentences import Sentence
+from documents.text_formats.values import ReadOptions
 from seq2seq.installation import PYTHON
 from seq2seq.terms import Term, TermOptions
 from service.files.document_worker import NO_SPACE, REFUSED
@@ -54,21 +55,29 @@ class DocumentProcesses:
     def close(self) -> None:
         self._executor.shutdown(wait=False, cancel_futures=True)
 
-    async def beginning(self, path: Path, name: str) -> str:
+    async def beginning(self, path: Path, name: str, options: ReadOptions) -> str:
         """The text of a document by which its language is detected; the suffix of its name says the format. Raises
         Problem for one that cannot be translated. Cancelling this ends the process, as in the other methods."""
-        request = {"step": "beginning", "name": name, "characters": DETECTED_CHARACTERS}
+        request = {"step": "beginning", **document_fields(name, options), "characters": DETECTED_CHARACTERS}
         return await self._run(path, request, subprocess.PIPE, read=bytes.decode)
 
-    async def sentences(self, path: Path, name: str, how: Splitting) -> list[Sentence]:
+    async def sentences(self, path: Path, name: str, options: ReadOptions, how: Splitting) -> list[Sentence]:
         """The different sentences of a document. Raises Problem."""
-        request = {"step": "sentences", "name": name, **how.as_json(), **self._limits}
+        request = {"step": "sentences", **document_fields(name, options), **how.as_json(), **self._limits}
         return await self._run(path, request, subprocess.PIPE, read=read_sentences)
 
-    async def render(self, path: Path, name: str, how: Splitting, lines: Iterable[bytes], output: BinaryIO) -> None:
+    async def render(
+        self,
+        path: Path,
+        name: str,
+        options: ReadOptions,
+        how: Splitting,
+        lines: Iterable[bytes],
+        output: BinaryIO,
+    ) -> None:
         """Write the document with the translations of its sentences, in their order: the fields of an `AlignedText`, as
         a line of JSON. Raises Problem, and OSError if the disk is full."""
-        request = {"step": "written", "name": name, **how.as_json(), **self._limits}
+        request = {"step": "written", **document_fields(name, options), **how.as_json(), **self._limits}
         await self._run(path, request, output, len, lines)
 
     async def _run(
@@ -84,6 +93,11 @@ class DocumentProcesses:
             return await asyncio.get_running_loop().run_in_executor(self._executor, lambda: read(run.communicate()))
         finally:
             run.cancel()
+
+
+def document_fields(name: str, options: ReadOptions) -> dict[str, Any]:
+    """The fields of a request that say how a document is read."""
+    return {"name": name, "keys": options.keys, "encoding": options.encoding}
 
 
 def read_sentences(answer: bytes) -> list[Sentence]:

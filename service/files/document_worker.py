@@ -19,6 +19,7 @@ from typing import Any
 from documents.document import DocumentFile
 from documents.files import parse_file
 from documents.inline import AlignedText
+from documents.text_formats.values import ReadOptions
 from documents.sentences import DocumentSentences, Sentence
 from seq2seq.errors import DataError, RequestError
 from seq2seq.terms import GlossaryEntry, TermFinder, TermOptions
@@ -37,7 +38,8 @@ def main() -> int:
     set_limits(megabytes, seconds, path.stat().st_size)
     request = json.loads(sys.stdin.readline())
     try:
-        answer = answer_to(request, parse_file(path.read_bytes(), request["name"]))
+        options = ReadOptions(tuple(request["keys"]), request["encoding"])
+        answer = answer_to(request, parse_file(path.read_bytes(), request["name"], options))
         with open(sys.stdout.fileno(), "wb", closefd=False) as output:  # sys.stdout would fail once more at the end
             output.write(answer)
     except DataError as error:

@@ -57,7 +57,7 @@ class FileTranslator:
 
     async def translate(self, job: FileJob) -> None:
         """Translate a job's document, and write it to a new file, `job.result`. Raises Problem, and OSError."""
-        request, document = job.request, (job.upload.path, job.request.name)
+        request, document = job.request, (job.upload.path, job.request.name, job.request.options)
         path = await self._choose_path(job)
         terms = await request.find_terms(path.language_pair)
         (source, _), (_, job.target) = path.first.language_pair, path.language_pair
@@ -76,7 +76,7 @@ class FileTranslator:
         source = request.source
         if source == "auto":
             possible = models.source_languages("translation", request.target, request.model)
-            text = await self._processes.beginning(job.upload.path, request.name)
+            text = await self._processes.beginning(job.upload.path, request.name, request.options)
             (guesses,) = await self._engine.preparation.map(CALLER, self._detector.guesses, [text], len)
             source = next(guess.language for guess in guesses if guess.language in possible)
         return models.translation_path(source, request.target, request.model)

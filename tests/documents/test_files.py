@@ -12,7 +12,7 @@ from documents import files
 from documents.files import SUFFIXES, parse_file, read_file
 from documents.reading import archive as limits
 from seq2seq.errors import DataError
-from tests.documents.packages import archive, docx, odt, parts_of, run, xlsx
+from tests.documents.packages import archive, docx, odt, parts_of, pdf, run, xlsx
 from tests.documents.translations import backwards
 
 PARAGRAPH = f"<w:p>{run('Ein Hund')}</w:p>"
@@ -43,6 +43,7 @@ def renamed(data: bytes, old: str, new: str) -> bytes:
     return data.replace(old.encode(), new.encode())
 
 
+ENCRYPTION = f"/ID[<00><00>]/Encrypt<</Filter/Standard/V 1/R 2/P -4/O<{'00' * 32}>/U<{'00' * 32}>>>"
 OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(504)
 MACROS = parts_of(docx(PARAGRAPH))["[Content_Types].xml"].replace("document.main+xml", "document.macroEnabled.main+xml")
 TWO_PARTS = with_parts(docx(PARAGRAPH), aa__bb="x", cc__bb="y")
@@ -93,7 +94,18 @@ NESTED = "<w:sdt>" * 5000 + PARAGRAPH + "</w:sdt>" * 5000
         ("a.docx", renamed(TWO_PARTS, "aa/bb", "/a/bb"), "unsafe name, '/a/bb'"),
         ("a.docx", renamed(TWO_PARTS, "aa/bb", "cc/bb"), "two parts of one name"),
         ("a.docx", archive(parts_of(docx(PARAGRAPH)), zipfile.ZIP_BZIP2), "in a way that documents do not"),
-        ("a.pdf", b"Ein Hund", "unknown format: .pdf"),
+        ("a.pdf", b"Ein Hund", "is not a PDF"),
+        ("a.pdf", b"%PDF-1.7 Ein Hund", "is a damaged PDF"),
+        ("a.pdf", pdf([[(72, 700, 11, "Ein Hund")]], ENCRYPTION), "encrypted with a password"),
+        ("a.pdf", pdf([None]), "its pages are pictures"),
+        ("a.pdf", pdf([[]]), "no text to translate"),
+        ("a.xyz", b"Ein Hund", "unknown format: .xyz"),
+        ("a.yml", b"a: [Hund", "is not valid YAML at line 1"),
+        ("a.yml", b"[" * 100_000, "more than 200 collections inside each other"),
+        ("a.csv", b'a;b\n"Ein Hund;x', "a cell in quotes without end, at line 2"),
+        ("a.xml", b"<a>Ein Hund</a>", "its root is <a>"),
+        ("a.xml", (ENTITY + "<resources>&x;</resources>").encode(), "declares entities"),
+        ("a.resx", b"<resources><string>Hund</string></resources>", "its root is <resources>"),
         ("a.doc", b"Ein Hund", "format that is not read: .doc"),
         ("Makefile", b"Ein Hund", "no suffix"),
     ],
@@ -174,6 +186,12 @@ SAMPLES = {
     "a.md": b"# Ein *Hund*\n\n- [eins](x) `y`\n\n|a|b|\n|-|-|\n|c|d|\n",
     "a.srt": b"1\n00:00:01,000 --> 00:00:02,000\nEin <i>Hund\n\n2\n00:00:02,000 --> 00:00:03,000\nda</i> hier.\n",
     "a.json": b'{"a": ["Ein {x} Hund", "<b>da</b> \\u00e4"]}',
+    "a.yml": b'de:\n  a: "Ein Hund" # x\n  b: |\n    eine Zeile\n    zwei\n  c: [da, \'er da\']\n',
+    "a.csv": b'id;text\n1;Ein Hund\n2;"da; ""hier"""\n',
+    "a.properties": b"a=Ein \\\n  Hund\\u00e4\nb: da hier\n",
+    "a.strings": b'"a" = "Ein \\"Hund\\" da";\n',
+    "a.xml": b'<resources><string name="a">Ein <b>Hund</b></string><string name="b">er\\\'s da</string></resources>',
+    "a.resx": b'<root><data name="a"><value>Ein Hund &lt;da&gt;</value></data></root>',
     "a.po": b'msgid "Ein %s Hund"\nmsgid_plural "%d da"\nmsgstr[0] ""\nmsgstr[1] ""\n',
 }
 

@@ -55,6 +55,7 @@ def file_request(service: Service, caller: Caller, request: TranslateFileRequest
         find_terms,
         charge=lambda texts: service.auth.charge(http_request, texts),
         refund=lambda: service.auth.refund(http_request.scope["state"]),
+        options=request.read_options,
     )
 
 

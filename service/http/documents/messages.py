@@ -6,6 +6,7 @@ from typing import ClassVar
 from fastapi import Request
 from pydantic import Field, create_model
 
+from documents.text_formats.values import ReadOptions
 from service.files.file_job import FileJob, FileStatus
 from service.http.documents.upload import UploadedDocument
 from service.http.requests import ApiRequest, LanguageCode
@@ -21,7 +22,7 @@ class TranslateFileRequest(ApiRequest):
     model_config = ApiRequest.model_config | {"arbitrary_types_allowed": True}
 
     example: ClassVar[dict[str, str | int | bool]] = {"source": "de", "target": "en"}
-    repeatable_fields: ClassVar[frozenset[str]] = frozenset({"do_not_translate"})
+    repeatable_fields: ClassVar[frozenset[str]] = frozenset({"do_not_translate", "keys"})
     file_field: ClassVar[str | None] = "file"
 
     file: UploadedDocument
@@ -38,6 +39,18 @@ class TranslateFileRequest(ApiRequest):
     protect: bool | None = Field(
         None, description="keep URLs, e-mail addresses, numbers with units and the like as they are; default: true"
     )
+    keys: str | list[str] | None = Field(
+        None, description="keys, or names or numbers of columns, whose texts are translated; default: all"
+    )
+    encoding: str | None = Field(
+        None, min_length=1, max_length=40, description="of an old text file, as `cp1251`; default: what it says, or UTF-8"
+    )
+
+    @property
+    def read_options(self) -> ReadOptions:
+        """How the document is read."""
+        keys = [self.keys] if isinstance(self.keys, str) else self.keys or []
+        return ReadOptions(tuple(keys), self.encoding)
 
 
 class TranslateFileResponse(ApiResponse):
