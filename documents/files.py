@@ -30,6 +30,7 @@ from seq2seq.errors import DataError
 Reader = Callable[[bytes, str], DocumentFile]
 ReaderOfValues = Callable[[bytes, str, ReadOptions], DocumentFile]
 
+AS_IT_SAYS = ReadOptions()  # all texts, in the encoding that the file or its format has
 MAX_BYTES = 50_000_000  # of a file in an archive, which may have pictures
 MAX_TEXT_BYTES = 10_000_000  # of a file that is text: ten thick books
 
@@ -75,13 +76,13 @@ WITH_MACROS = (".docm", ".dotm", ".pptm", ".ppsm", ".xlsm", ".xltm", ".xlsb")
 FORMER = {".doc": ".docx", ".rtf": ".docx", ".ppt": ".pptx", ".xls": ".xlsx"}
 
 
-def read_file(path: Path, options: ReadOptions = ReadOptions()) -> DocumentFile:
+def read_file(path: Path, options: ReadOptions = AS_IT_SAYS) -> DocumentFile:
     """Read a document from disk. Raises DataError, and OSError if the file cannot be read."""
     check_size(path.stat().st_size, path.name)
     return parse_file(path.read_bytes(), path.name, options)
 
 
-def parse_file(data: bytes, name: str, options: ReadOptions = ReadOptions()) -> DocumentFile:
+def parse_file(data: bytes, name: str, options: ReadOptions = AS_IT_SAYS) -> DocumentFile:
     """Parse a file; the suffix of its name says the format.
 
     Raises DataError, located at `name`, for an unknown suffix, a content that is not of this format, encrypted,

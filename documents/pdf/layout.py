@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import groupby, pairwise
 from statistics import median
 
 from documents.pdf.pages import HYPHEN, Line, Page
@@ -21,7 +21,9 @@ LEVELS = 3  # of headings by size
 BULLET = re.compile(r"[•◦▪▫‣●○■□➢➤✓✔·∙\uf0b7\uf0a7*–—-](?:\s+|\Z)")
 NUMBER = re.compile(r"\(?(\d{1,3})[.)]\s+(?=\S)|\d{1,3}[.)]\Z")
 SENTENCE_END = re.compile(r"[.!?…:;]['\"»“”)\]]*\Z")
-JOINING_WORD = re.compile(r"(?:und|oder|bzw|sowie|and|or|et|ou)\b")  # after the hyphen of a word without its second part
+JOINING_WORD = re.compile(
+    r"(?:und|oder|bzw|sowie|and|or|et|ou)\b"
+)  # after the hyphen of a word without its second part
 LEADERS = (". .", "...", "…")  # before the number of a page in a table of contents
 DIGITS = re.compile(r"\d+")
 
@@ -70,7 +72,9 @@ def read_blocks(pages: Sequence[Page]) -> list[Block]:
             elif not DIGITS.search(line.text):
                 kept.setdefault(line.text, line.bottom > page.height / 2)
         rows += [replace(row, page=number) for row in in_reading_order(lines)]
-    around = {is_header: [paragraph(text) for text, top in kept.items() if top is is_header] for is_header in (True, False)}
+    around = {
+        is_header: [paragraph(text) for text, top in kept.items() if top is is_header] for is_header in (True, False)
+    }
     return [*around[True], *blocks(rows), *around[False]]
 
 
@@ -116,7 +120,10 @@ def column_rows(band: list[Line], gutter: float) -> list[Row]:
     """The lines on the left of a gutter, then those on its right, which may be columns themselves."""
     left = [line for line in band if line.right <= gutter]
     right = [line for line in band if line.right > gutter]
-    return [*(in_reading_order(left) if right else rows_of(left)), *(in_reading_order(right) if left else rows_of(right))]
+    return [
+        *(in_reading_order(left) if right else rows_of(left)),
+        *(in_reading_order(right) if left else rows_of(right)),
+    ]
 
 
 def find_gutter(lines: Sequence[Line]) -> float | None:
@@ -154,13 +161,18 @@ def rows_of(lines: Sequence[Line]) -> list[Row]:
         row.parts.sort(key=lambda part: part.left)
         if len(row.parts) > 1 and is_marker(row.parts[0].text):
             first, second, *others = row.parts
-            row.parts = [replace(first, text=f"{first.text} {second.text}", right=second.right, size=second.size), *others]
+            row.parts = [
+                replace(first, text=f"{first.text} {second.text}", right=second.right, size=second.size),
+                *others,
+            ]
     return rows
 
 
 def is_marker(text: str) -> bool:
     """Whether a part of a line is the mark of an item, or the number of a heading."""
-    return BULLET.fullmatch(text) is not None or re.fullmatch(r"\(?[\dA-Za-z]{1,3}[.)]|\d+(?:\.\d+)*\.?", text) is not None
+    return (
+        BULLET.fullmatch(text) is not None or re.fullmatch(r"\(?[\dA-Za-z]{1,3}[.)]|\d+(?:\.\d+)*\.?", text) is not None
+    )
 
 
 def blocks(rows: Sequence[Row]) -> Iterator[Block]:
@@ -187,7 +199,7 @@ def usual_spacing(rows: Sequence[Row]) -> float:
     """The gap between lines of a paragraph, as a part of their size."""
     gaps = [
         (one.line.bottom - other.line.top) / one.line.size
-        for one, other in zip(rows, rows[1:], strict=False)
+        for one, other in pairwise(rows)
         if one.page == other.page and -0.5 < (one.line.bottom - other.line.top) / max(one.line.size, 0.1) < 1.5
     ]
     return median(gaps) if gaps else 0.0

@@ -11,7 +11,8 @@ from seq2seq.errors import DataError
 
 # A line with a value, as java.util.Properties reads it; a line that ends in a backslash goes on.
 PROPERTY = re.compile(
-    r"^[ \t\f]*(?![#!\s])(?P<key>(?:[^\\=: \t\f\r\n]|\\(?:\r\n|[\s\S]))+)[ \t\f]*[=:]?[ \t\f]*(?:\\(?:\r\n|\r|\n)[ \t\f]*)*"
+    r"^[ \t\f]*(?![#!\s])(?P<key>(?:[^\\=: \t\f\r\n]|\\(?:\r\n|[\s\S]))+)"
+    r"[ \t\f]*[=:]?[ \t\f]*(?:\\(?:\r\n|\r|\n)[ \t\f]*)*"
     r"(?P<value>(?:[^\\\r\n]|\\(?:\r\n|[\s\S]))*)",
     re.MULTILINE,
 )
@@ -96,7 +97,13 @@ def apple_strings(text: str) -> Iterator[Value]:
     for match in APPLE.finditer(text):
         if match["value"]:
             start, end = match.span("value")
-            yield Value(start, end, apple_unescape(match["value"][1:-1]), write_apple, (apple_unescape(match["key"].strip('"')),))
+            yield Value(
+                start,
+                end,
+                apple_unescape(match["value"][1:-1]),
+                write_apple,
+                (apple_unescape(match["key"].strip('"')),),
+            )
 
 
 def apple_unescape(written: str) -> str:

@@ -17,13 +17,14 @@ EXTENSION = (
 )
 DATE = r"\d{4}-\d\d?-\d\d?"
 TIME = r"\d\d?:\d\d(?::\d\d(?:[.,]\d+)?)?(?:\s?(?:Z|UTC|GMT|[+-]\d\d:?\d\d))?"
+DATE_FIELD = "(?:d{1,2}|D{1,2}|M{1,4}|[yY]{2,4}|[Hhms]{1,2}|E{3,4}|a)"
 # No part has two quantifiers beside each other that read the same characters: the time is linear.
 NO_TEXT = re.compile(
     "|".join(
         (
             rf"{DATE}(?:[T ]{TIME})?|{TIME}",
             r"[A-Z][a-z]{2}, \d\d? [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d (?:GMT|[+-]\d{4})",  # of HTTP and mail
-            r"(?:%[-^]?[A-Za-z][^A-Za-z%]*)+|(?:d{1,2}|D{1,2}|M{1,4}|[yY]{2,4}|[Hhms]{1,2}|E{3,4}|a)(?:[./:, -]{1,2}(?:d{1,2}|D{1,2}|M{1,4}|[yY]{2,4}|[Hhms]{1,2}|E{3,4}|a))+",  # formats of dates
+            rf"(?:%[-^]?[A-Za-z][^A-Za-z%]*)+|{DATE_FIELD}(?:[./:, -]{{1,2}}{DATE_FIELD})+",  # formats of dates
             r":[a-z_]\w*[:?!]?",  # symbols of Ruby
             r"P(?=T?\d)(?:\d+[YMWD])*(?:T(?:\d+[HMS])+)?",  # ISO 8601: how long
             r"#[0-9a-fA-F]{3,8}|(?:rgb|hsl)a?\([^()]*\)|(?:var|url|calc)\([^()]*\)",

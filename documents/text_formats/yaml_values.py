@@ -1,13 +1,12 @@
 """YAML: the strings that are values are translated; keys, comments, anchors and everything else stay as they are."""
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 import yaml
 
-from documents.document import Document, DocumentFile
+from documents.document import DocumentFile
 from documents.reading.encoding import decode_text
 from documents.text_formats.values import ReadOptions, Value, chosen, file_of_values
 from seq2seq.errors import DataError
@@ -98,6 +97,7 @@ class Scalars:
             self._open[-1].keys += 1
 
     def _scalar(self, event: yaml.ScalarEvent) -> None:
+        assert event.start_mark and event.end_mark
         written = self._text[event.start_mark.index : event.end_mark.index]
         properties = PROPERTIES.match(written)
         start = event.start_mark.index + (properties.end() if properties else 0)
@@ -122,7 +122,7 @@ def is_string(event: yaml.ScalarEvent) -> bool:
 
 def is_plain_string(text: str) -> bool:
     """Whether a text without quotes is a string in YAML 1.1: not `no`, `12`, `2026-11-29`, `~`."""
-    return bool(RESOLVER.resolve(yaml.ScalarNode, text, (True, False)) == STRING)
+    return bool(RESOLVER.resolve(yaml.ScalarNode, text, (True, False)) == STRING)  # type: ignore[no-untyped-call]
 
 
 RESOLVER = yaml.resolver.Resolver()

@@ -19,8 +19,8 @@ from typing import Any
 from documents.document import DocumentFile
 from documents.files import parse_file
 from documents.inline import AlignedText
-from documents.text_formats.values import ReadOptions
 from documents.sentences import DocumentSentences, Sentence
+from documents.text_formats.values import ReadOptions
 from seq2seq.errors import DataError, RequestError
 from seq2seq.terms import GlossaryEntry, TermFinder, TermOptions
 

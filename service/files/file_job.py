@@ -10,7 +10,6 @@ from typing import Literal
 
 from documents.files import written_suffix
 from documents.text_formats.values import ReadOptions
-
 from seq2seq.terms import TermOptions
 from service.files.file_store import StoredFile
 from service.problems import Problem
@@ -40,7 +39,7 @@ class FileRequest:
     find_terms: Callable[[tuple[str, str]], Awaitable[TermOptions]]
     charge: Callable[[int], Awaitable[None]]
     refund: Callable[[], None]
-    options: ReadOptions = ReadOptions()
+    options: ReadOptions
 
 
 @dataclass(eq=False)

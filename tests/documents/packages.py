@@ -133,7 +133,8 @@ def pdf(pages: Sequence[Sequence[tuple[float, float, float, str]] | None], trail
     }
     for n, texts in enumerate(pages):
         shown = [
-            f"BT /{'B' if size < 0 else 'F'} {abs(size)} Tf {x} {y} Td ({text}) Tj ET" for x, y, size, text in texts or ()
+            f"BT /{'B' if size < 0 else 'F'} {abs(size)} Tf {x} {y} Td ({text}) Tj ET"
+            for x, y, size, text in texts or ()
         ]
         resources = "<</Font<</F 3 0 R/B 4 0 R>>/XObject<</I 5 0 R>>>>"
         page = f"<</Type/Page/Parent 2 0 R/MediaBox[0 0 595 842]/Resources{resources}/Contents {7 + 2 * n} 0 R>>"

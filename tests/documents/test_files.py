@@ -1,5 +1,6 @@
 """Files that are hostile, damaged or not what they say: each is refused with a sentence that names the cause."""
 
+import html
 import io
 import json
 import random
@@ -8,12 +9,14 @@ import zipfile
 
 import pytest
 
-from documents import files
+from documents import AlignedText, files
 from documents.files import SUFFIXES, parse_file, read_file
 from documents.reading import archive as limits
+from documents.text_formats.values import ReadOptions
 from seq2seq.errors import DataError
+from tests.documents.formats import document
 from tests.documents.packages import archive, docx, odt, parts_of, pdf, run, xlsx
-from tests.documents.translations import backwards
+from tests.documents.translations import backwards, same
 
 PARAGRAPH = f"<w:p>{run('Ein Hund')}</w:p>"
 ENTITY = '<!DOCTYPE a [<!ENTITY x SYSTEM "file:///etc/passwd">]>'
@@ -100,7 +103,7 @@ NESTED = "<w:sdt>" * 5000 + PARAGRAPH + "</w:sdt>" * 5000
         ("a.pdf", pdf([None]), "its pages are pictures"),
         ("a.pdf", pdf([[]]), "no text to translate"),
         ("a.xyz", b"Ein Hund", "unknown format: .xyz"),
-        ("a.yml", b"a: [Hund", "is not valid YAML at line 1"),
+        ("a.yml", b"a: [Hund", "is not valid YAML at line 2"),
         ("a.yml", b"[" * 100_000, "more than 200 collections inside each other"),
         ("a.csv", b'a;b\n"Ein Hund;x', "a cell in quotes without end, at line 2"),
         ("a.xml", b"<a>Ein Hund</a>", "its root is <a>"),
@@ -174,6 +177,27 @@ def test_every_suffix_has_its_reader():
             parse_file(b"\xff\xfe\xff", f"a{suffix}")
 
 
+def test_keys_and_encodings_are_of_some_formats():
+    with pytest.raises(DataError, match="neither keys nor columns"):
+        parse_file(b"Ein Hund", "a.txt", ReadOptions(keys=("a",)))
+    with pytest.raises(DataError, match="says its encoding itself"):
+        parse_file(docx(PARAGRAPH), "a.docx", ReadOptions(encoding="cp1251"))
+    with pytest.raises(DataError, match="'zlib_codec'"):
+        parse_file(b"Ein Hund", "a.txt", ReadOptions(encoding="zlib_codec"))
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.md", "a.html", "a.json", "a.yml", "a.csv", "a.properties"])
+def test_an_old_file_keeps_the_encoding_that_is_named_or_is_in_utf_8(name):
+    suffix = name[1:]
+    options = ReadOptions(encoding="cp1251")
+    data = document(suffix, "Привет мир").decode().encode("cp1251")
+    file = parse_file(data, name, options)
+    assert [segment.text for segment in file.segments] == ["Привет мир"]
+    assert file.render([same("Привет мир")]) == data
+    written = file.render([AlignedText("Größe")])
+    assert "Größe" in html.unescape(written.decode("cp1251" if suffix == ".html" else "utf-8"))
+
+
 def test_a_file_is_rendered_with_as_many_translations_as_it_has_texts():
     file = parse_file(json.dumps(["Ein Hund", "zwei"]).encode(), "a.json")
     with pytest.raises(ValueError):
@@ -186,7 +210,7 @@ SAMPLES = {
     "a.md": b"# Ein *Hund*\n\n- [eins](x) `y`\n\n|a|b|\n|-|-|\n|c|d|\n",
     "a.srt": b"1\n00:00:01,000 --> 00:00:02,000\nEin <i>Hund\n\n2\n00:00:02,000 --> 00:00:03,000\nda</i> hier.\n",
     "a.json": b'{"a": ["Ein {x} Hund", "<b>da</b> \\u00e4"]}',
-    "a.yml": b'de:\n  a: "Ein Hund" # x\n  b: |\n    eine Zeile\n    zwei\n  c: [da, \'er da\']\n',
+    "a.yml": b"de:\n  a: \"Ein Hund\" # x\n  b: |\n    eine Zeile\n    zwei\n  c: [da, 'er da']\n",
     "a.csv": b'id;text\n1;Ein Hund\n2;"da; ""hier"""\n',
     "a.properties": b"a=Ein \\\n  Hund\\u00e4\nb: da hier\n",
     "a.strings": b'"a" = "Ein \\"Hund\\" da";\n',

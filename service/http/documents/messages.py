@@ -43,7 +43,10 @@ class TranslateFileRequest(ApiRequest):
         None, description="keys, or names or numbers of columns, whose texts are translated; default: all"
     )
     encoding: str | None = Field(
-        None, min_length=1, max_length=40, description="of an old text file, as `cp1251`; default: what it says, or UTF-8"
+        None,
+        min_length=1,
+        max_length=40,
+        description="of an old text file, such as `cp1251`; default: UTF-8",
     )
 
     @property
