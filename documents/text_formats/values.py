@@ -42,7 +42,8 @@ NO_TEXT = re.compile(
             r"[a-z][a-z0-9]+(?:\.[a-z0-9][\w-]*)+",  # home.title, com.example.app
             r"[a-z]+(?:-[a-z0-9]+)*-\d+|[a-z]\w*(?:-\w+)*--[\w-]+",  # col-md-6, btn--primary
             r"(?=[a-z0-9$]*[A-Z])\$?[a-z][a-z0-9]*(?:[A-Z]+[a-z0-9]+)*(?:[A-Z]{2,})?",  # camelCaseId
-            r"(?![A-Z]\w*_in(?:nen)?$)[$@]?_{0,2}[A-Za-z0-9]+(?:_+[A-Za-z0-9]+)+(?:[.:-][\w.-]+)?|__\w+__|_[a-z]+",  # btn_primary
+            r"(?![A-Z]\w*_in(?:nen)?$)[$@]?_{0,2}[A-Za-z0-9]+(?:_+[A-Za-z0-9]+)+(?:[.:-][\w.-]+)?"
+            r"|__\w+__|_[a-z]+",  # btn_primary
         )
     ),
     re.ASCII,
@@ -53,7 +54,7 @@ IN_LANGUAGE = "\0"  # before a value that is the language of the file; no other 
 
 
 def is_text(value: str, key: str = "") -> bool:
-    """Whether a value is for readers: not a date, a colour, the code of a language, an address, a path or an identifier.
+    """Whether a value is for readers: not a date, a colour, a language code, an address, a path or an identifier.
 
     `key`: the name under which it stands. What begins with @ is for programs (JSON-LD, ARB), and `de` is the code of a
     language only as a `lang`, since it is a word elsewhere.

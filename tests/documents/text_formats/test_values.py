@@ -23,9 +23,10 @@ def texts_of(data: str, name: str, *keys: str) -> list[str]:
 
 WORDS = "Hund rot ja de OK STOP E-Mail z.B. usw. Kund_innen KundInnen jedeR und/oder Ja/Nein rot-grün 24-stündig 3fach"
 NO_TEXTS = (
-    "de-DE en_US zh-Hans #ff0000 2026-11-29 2026-11-29T10:00 10:00 btn_primary MAX_SIZE camelCaseId col-md-6 home.title "
-    "com.example.app logo.png Bericht.pdf /usr/bin ../a img/a/b.png https://a.b/c mailto:a@b.de text/html 16px v1.2.3 "
-    "123e4567-e89b-12d3-a456-426614174000 d41d8cd98f00b204e9800998ecf8427e @string/app App\\Models\\User Foo::Bar PT30M"
+    "de-DE en_US zh-Hans #ff0000 2026-11-29 2026-11-29T10:00 10:00 btn_primary MAX_SIZE camelCaseId col-md-6 "
+    "home.title com.example.app logo.png Bericht.pdf /usr/bin ../a img/a/b.png https://a.b/c mailto:a@b.de "
+    "text/html 16px v1.2.3 123e4567-e89b-12d3-a456-426614174000 d41d8cd98f00b204e9800998ecf8427e @string/app "
+    "App\\Models\\User Foo::Bar PT30M"
 )
 
 
@@ -126,9 +127,7 @@ def test_cells_of_csv():
 def test_columns_are_named_by_name_or_number():
     assert texts_of(CSV, "a.csv", "titel") == ["Ein Hund", "rot"]
     assert texts_of(CSV, "a.csv", "3") == ['da; "hier"\nzwei']
-    with pytest.raises(
-        DataError, match="no column 'x'; name one of its 4 columns: id, titel, text, farbe|no column 'x'"
-    ):
+    with pytest.raises(DataError, match=r"no column 'x'\. Name one of its 4 columns: id, titel, text, farbe"):
         texts_of(CSV, "a.csv", "x")
 
 
