@@ -1,25 +1,36 @@
 """Files of every supported format, which their suffix names and their content must confirm."""
 
-from collections.abc import Callable
+from codecs import BOM_UTF8
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path, PurePath
 
 from documents.document import DocumentFile
+from documents.pdf.pdf_file import read_pdf
+from documents.reading.encoding import decode_text
+from documents.text_formats.delimited import read_csv, read_tsv
 from documents.text_formats.gettext_catalogue import read_gettext
+from documents.text_formats.java_properties import read_apple_strings, read_properties
 from documents.text_formats.json_values import read_json
 from documents.text_formats.markdown import read_markdown
 from documents.text_formats.plain_text import read_html_file, read_text
 from documents.text_formats.subtitles import read_subtitles
+from documents.text_formats.values import ReadOptions
+from documents.text_formats.yaml_values import read_yaml
 from documents.xml_formats.epub import read_epub
 from documents.xml_formats.excel import read_xlsx
 from documents.xml_formats.opendocument import read_opendocument
 from documents.xml_formats.powerpoint import read_pptx
+from documents.xml_formats.resources import read_android, read_resx
 from documents.xml_formats.tmx import read_tmx
 from documents.xml_formats.word import read_docx
 from documents.xml_formats.xliff import read_xliff
 from seq2seq.errors import DataError
 
 Reader = Callable[[bytes, str], DocumentFile]
+ReaderOfValues = Callable[[bytes, str, ReadOptions], DocumentFile]
 
+AS_IT_SAYS = ReadOptions()  # all texts, in the encoding that the file or its format has
 MAX_BYTES = 50_000_000  # of a file in an archive, which may have pictures
 MAX_TEXT_BYTES = 10_000_000  # of a file that is text: ten thick books
 
@@ -31,12 +42,22 @@ TEXT_READERS: dict[str, Reader] = {
     ".htm": read_html_file,
     ".srt": read_subtitles,
     ".vtt": read_subtitles,
-    ".json": read_json,
     ".po": read_gettext,
     ".pot": read_gettext,
     ".xlf": read_xliff,
     ".xliff": read_xliff,
     ".tmx": read_tmx,
+}
+VALUE_READERS: dict[str, ReaderOfValues] = {  # of files of keys or columns with values
+    ".json": read_json,
+    ".yaml": read_yaml,
+    ".yml": read_yaml,
+    ".csv": read_csv,
+    ".tsv": read_tsv,
+    ".properties": read_properties,
+    ".strings": read_apple_strings,
+    ".xml": read_android,
+    ".resx": read_resx,
 }
 ARCHIVE_READERS: dict[str, Reader] = {
     ".docx": read_docx,
@@ -46,39 +67,74 @@ ARCHIVE_READERS: dict[str, Reader] = {
     ".odp": read_opendocument,
     ".ods": read_opendocument,
     ".epub": read_epub,
+    ".pdf": read_pdf,  # an archive too: of objects, which may be packed
 }
-READERS = TEXT_READERS | ARCHIVE_READERS
-SUFFIXES = tuple(READERS)
+SUFFIXES = (*TEXT_READERS, *VALUE_READERS, *ARCHIVE_READERS)
+WRITTEN = {".pdf": ".html"}  # suffixes of translations that have another than their source
+DECLARING = (".po", ".pot", ".xlf", ".xliff", ".tmx", ".xml", ".resx", *ARCHIVE_READERS)  # they say their encoding
 WITH_MACROS = (".docm", ".dotm", ".pptm", ".ppsm", ".xlsm", ".xltm", ".xlsb")
 FORMER = {".doc": ".docx", ".rtf": ".docx", ".ppt": ".pptx", ".xls": ".xlsx"}
 
 
-def read_file(path: Path) -> DocumentFile:
+def read_file(path: Path, options: ReadOptions = AS_IT_SAYS) -> DocumentFile:
     """Read a document from disk. Raises DataError, and OSError if the file cannot be read."""
     check_size(path.stat().st_size, path.name)
-    return parse_file(path.read_bytes(), path.name)
+    return parse_file(path.read_bytes(), path.name, options)
 
 
-def parse_file(data: bytes, name: str) -> DocumentFile:
+def parse_file(data: bytes, name: str, options: ReadOptions = AS_IT_SAYS) -> DocumentFile:
     """Parse a file; the suffix of its name says the format.
 
     Raises DataError, located at `name`, for an unknown suffix, a content that is not of this format, encrypted,
-    damaged or larger than the limits, one with macros or declared entities, and one without text to translate.
+    damaged or larger than the limits, one with macros or declared entities, one without text to translate, and for
+    options that its format does not have.
     """
     suffix = suffix_of(name)
     check_size(len(data), name)
     if not data.strip():
         raise DataError(name, "is empty", "give a file with text")
-    file = READERS[suffix](data, name)
+    if options.keys and suffix not in VALUE_READERS:
+        raise DataError(name, "has neither keys nor columns to name", f"name them in {', '.join(VALUE_READERS)}")
+    if options.encoding and suffix in DECLARING:
+        raise DataError(name, "is of a format that says its encoding itself", "leave the encoding out")
+    file = parse_encoded(data, name, options) if options.encoding else parse(data, name, options)
     if not file.segments:
         raise DataError(name, "has no text to translate", "check that its text is not a picture, or translated already")
     return file
 
 
+def parse(data: bytes, name: str, options: ReadOptions) -> DocumentFile:
+    """Parse a file in the encoding that its format has."""
+    suffix = suffix_of(name)
+    if suffix in VALUE_READERS:
+        return VALUE_READERS[suffix](data, name, options)
+    return (TEXT_READERS | ARCHIVE_READERS)[suffix](data, name)
+
+
+def parse_encoded(data: bytes, name: str, options: ReadOptions) -> DocumentFile:
+    """Parse a text file in the encoding that the options name, as one in UTF-8. The translation is in this encoding
+    too if it has all its characters, or HTML's references for them; else in UTF-8."""
+    decoded = decode_text(data, name, options.encoding)
+    file = parse(BOM_UTF8 + decoded.text.encode(), name, options)
+
+    def assemble(rendered: Sequence[str]) -> bytes:
+        written = file.assemble(rendered).removeprefix(BOM_UTF8).decode()
+        keeps = suffix_of(name) in (".html", ".htm") or decoded.has_characters_of(written)
+        return decoded.encode(written) if keeps else written.encode()
+
+    return replace(file, assemble=assemble)
+
+
+def written_suffix(name: str) -> str:
+    """The suffix of a document's translation. Raises DataError for a document of an unknown format."""
+    suffix = suffix_of(name)
+    return WRITTEN.get(suffix, PurePath(name).suffix)
+
+
 def suffix_of(name: str) -> str:
     """The suffix of a supported format, in lower case. Raises DataError for others."""
     suffix = PurePath(name).suffix.lower()
-    if suffix in READERS:
+    if suffix in SUFFIXES:
         return suffix
     if suffix in WITH_MACROS:
         raise DataError(name, "may have macros, which are not taken", "save it without them: as .docx, .pptx or .xlsx")

@@ -7,7 +7,11 @@ from dataclasses import dataclass
 from seq2seq.errors import DataError
 
 MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
-KNOWN = re.compile("utf-(8|16(-[bl]e)?)|ascii|iso8859-[0-9]+|cp125[0-9]")  # codecs that only decode characters
+# Codecs that only decode characters.
+KNOWN = re.compile(
+    "utf-(8|16(-[bl]e)?)|ascii|iso8859-[0-9]+|cp(125[0-9]|437|850|852|866|932|949)|koi8-[rtu]|mac-[a-z]+"
+    "|shift_jis|euc_(jp|kr)|gb2312|gbk|gb18030|big5"
+)
 OTHER_TYPES = {
     b"PK\x03\x04": "a zip archive",
     b"%PDF-": "a PDF",

@@ -2,37 +2,44 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator
+from functools import partial
 
-from documents.document import Document, DocumentFile
+from documents.document import DocumentFile
 from documents.reading.encoding import decode_text
-from documents.text_formats.messages import read_message
+from documents.text_formats.values import ReadOptions, Value, chosen, file_of_values
 from seq2seq.errors import DataError
 
 SURROGATE = re.compile("[\ud800-\udfff]")  # half of a character, which no model reads
-STRING = re.compile(r'"(?:[^"\\]|\\.)*"(?P<key>\s*:)?', re.DOTALL)
+TOKEN = re.compile(r'(?P<string>"(?:[^"\\]|\\.)*")(?P<key>\s*:)?|[{}\[\]]', re.DOTALL)
 
 
-def read_json(data: bytes, where: str) -> DocumentFile:
+def read_json(data: bytes, where: str, options: ReadOptions) -> DocumentFile:
     """A JSON file. Raises DataError if it is not valid."""
     decoded = decode_text(data, where)
     check_json(decoded.text, where)
     as_ascii = decoded.text.isascii() and "\\u" in decoded.text
-    between: list[str] = []  # before each value, and after the last
-    values: list[Document] = []
-    done = 0
-    for match in STRING.finditer(decoded.text):
-        if match["key"] is None and not SURROGATE.search(json.loads(match.group(), strict=False)):
-            between.append(decoded.text[done : match.start()])
-            values.append(read_message(json.loads(match.group(), strict=False)))
-            done = match.end()
-    rest = decoded.text[done:]
+    values = (
+        Value(*match.span(), text, partial(json.dumps, ensure_ascii=as_ascii), keys)
+        for match, text, keys in strings(decoded.text)
+        if not SURROGATE.search(text)
+    )
+    return file_of_values(decoded, chosen(values, options.keys, where))
 
-    def assemble(rendered: Sequence[str]) -> bytes:
-        written = [json.dumps(text, ensure_ascii=as_ascii) for text in rendered]
-        return decoded.encode("".join(a + b for a, b in zip(between, written, strict=True)) + rest)
 
-    return DocumentFile(tuple(values), assemble)
+def strings(text: str) -> Iterator[tuple["re.Match[str]", str, tuple[str, ...]]]:
+    """The strings that are values, with the keys around them."""
+    keys: list[str] = []  # that of each open object and array; empty in an array
+    for match in TOKEN.finditer(text):
+        token = match.group()
+        if token in "{[":
+            keys.append("")
+        elif token in "]}":
+            keys.pop()
+        elif match["key"] is None:
+            yield match, json.loads(token, strict=False), tuple(filter(None, keys))
+        else:
+            keys[-1] = json.loads(match["string"], strict=False)
 
 
 def check_json(text: str, where: str) -> None:

@@ -100,6 +100,18 @@ def translate(
     compile_search: CompileSearch = "auto",
     use_shortlist: UseShortlist = False,
     tracking: Tracking = None,
+    keys: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            show_default=False,
+            help="With -o: a key or column whose texts are translated; may be given several times. Default: all.",
+        ),
+    ] = None,
+    encoding: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", show_default=False, help="With -o: the encoding of an old text file, as cp1251."),
+    ] = None,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", show_default=False, help="Write FILE as a translated document."),
@@ -122,10 +134,11 @@ def translate(
 
     With --explain a line is JSON; --reverse adds the links of a model of the opposite direction. See docs/alignment.md.
 
-    With -o the input file is a document: txt, md, markdown, html, htm, srt, vtt, json, po, pot, xlf, xliff, tmx, docx,
-    pptx, xlsx, odt, odp, ods or epub. Only its text changes. A sentence that the model cannot read stays, and the exit
-    code is 1. See docs/documents.md.
+    With -o the input file is a document: txt, md, markdown, html, htm, srt, vtt, json, yaml, yml, csv, tsv, properties,
+    strings, xml, resx, po, pot, xlf, xliff, tmx, docx, pptx, xlsx, odt, odp, ods, epub or pdf, which becomes html. Only
+    its text changes. A sentence that the model cannot read stays, and the exit code is 1. See docs/documents.md.
     """
+    from documents.text_formats.values import ReadOptions
     from interlinear.decoding.alignment import load_reverse
     from interlinear.decoding.document_translation import check_lines, document_to_translate, write_translation
     from interlinear.decoding.glossary import terms_finder
@@ -151,7 +164,10 @@ def translate(
             "--tokenised": tokenised,
             "--target-prefix": target_prefix is not None,
         }
-        document = document_to_translate(files or [], output, unused | {"--explain": explain, "--json": as_json})
+        unused |= {"--explain": explain, "--json": as_json}
+        document = document_to_translate(files or [], output, unused, ReadOptions(tuple(keys or ()), encoding))
+    elif keys or encoding:
+        raise UsageError("--keys" if keys else "--encoding", "it is for documents", "say where to write it: -o FILE")
     else:
         check_lines(files or [])
     bundle = load_bundle(model, tracking, device, precision, use_shortlist, compile_search)

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from documents import DocumentFile
-from documents.files import ARCHIVE_READERS, read_file
+from documents.files import ARCHIVE_READERS, read_file, suffix_of, written_suffix
+from documents.text_formats.values import ReadOptions
 from interlinear.console import FAILED, progress, say
 from interlinear.translation.offline import OfflineModel, Outcome, search
 from interlinear.translation.split_input import FindTerms, SplitInput, no_terms
@@ -51,7 +52,9 @@ def translate_document(
     return TranslatedDocument(file.render(split.align_segments(split.formatted(answers)), target), problems)
 
 
-def document_to_translate(files: Sequence[Path], output: Path, unused: Mapping[str, object]) -> DocumentFile:
+def document_to_translate(
+    files: Sequence[Path], output: Path, unused: Mapping[str, object], options: ReadOptions
+) -> DocumentFile:
     """The document that a call with --output names, before a model is loaded. Raises UsageError for options that a
     document does not have, DataError for a document that cannot be read."""
     if given := next((option for option, value in unused.items() if value), None):
@@ -59,24 +62,27 @@ def document_to_translate(files: Sequence[Path], output: Path, unused: Mapping[s
     if len(files) != 1:
         raise UsageError("--output", "it takes one document", "name one input file")
     check_output(files[0], output)
-    return read_file(files[0])
+    return read_file(files[0], options)
 
 
 def check_lines(files: Sequence[Path]) -> None:
     """Raises UsageError for a file that has no lines of text, by its suffix."""
     for file in files:
         if file.suffix.lower() in ARCHIVE_READERS:
-            name = f"{file.stem}.translated{file.suffix}"
+            name = f"{file.stem}.translated{written_suffix(file.name)}"
             raise UsageError(
                 str(file), "it is a document, and not lines of text", f"say where to write it: -o {shlex.quote(name)}"
             )
 
 
 def check_output(file: Path, output: Path) -> None:
-    """Raises UsageError if a document cannot be written there."""
-    if file.suffix.lower() != output.suffix.lower():
+    """Raises UsageError if a document cannot be written there, DataError for one of an unknown format."""
+    written = written_suffix(file.name)
+    if output.suffix.lower() != written.lower():
         problem = f"{output.name} has not the suffix of {file.name}, and a document keeps its format"
-        raise UsageError("--output", problem, f"name it {output.with_suffix(file.suffix).name}")
+        if written.lower() != suffix_of(file.name):
+            problem = f"{output.name} has not the suffix {written}, as which {file.name} is written"
+        raise UsageError("--output", problem, f"name it {output.with_suffix(written).name}")
     if output.is_dir() or not output.absolute().parent.is_dir():
         problem = "is a folder" if output.is_dir() else "is in a folder that does not exist"
         raise UsageError("--output", f"{output} {problem}", "name a file in an existing folder")
@@ -116,6 +122,10 @@ def write_translation(
         model, document, options, lambda answers, total: progress(answers, "translating", total), how, find_terms
     )
     write_at_once(output, translated.content)
+    for warning in document.warnings:
+        say(warning)
     for sentence, problem in translated.problems.items():
         say(f"{sentence[:60]!r}: {problem}. The sentence stays.")
+    for warning in document.warnings:
+        say(f"{warning}; it is not translated.")
     return FAILED if translated.problems else 0

@@ -13,10 +13,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
+from documents.text_formats.values import ReadOptions
 from interlinear.translation.sentences import Sentence
 from seq2seq.installation import PYTHON
 from service.files.document_worker import NO_SPACE, REFUSED
-from service.files.messages import DocumentRequest, read_sentence, write_request
+from service.files.messages import DocumentRequest, read_split, write_request
 from service.problems import Problem
 
 log = logging.getLogger("interlinear.service")
@@ -38,14 +39,15 @@ class DocumentProcesses:
     def close(self) -> None:
         self._executor.shutdown(wait=False, cancel_futures=True)
 
-    async def beginning(self, path: Path, name: str) -> str:
+    async def beginning(self, path: Path, name: str, options: ReadOptions) -> str:
         """The text of a document by which its language is detected. Raises Problem for one that cannot be translated.
         Cancelling this ends the process, as in the other methods."""
-        return await self._run(path, DocumentRequest("beginning", name, DETECTED_CHARACTERS), read=bytes.decode)
+        request = DocumentRequest("beginning", name, DETECTED_CHARACTERS, options=options)
+        return await self._run(path, request, bytes.decode)
 
-    async def split(self, path: Path, request: DocumentRequest) -> list[Sentence]:
-        """The different sentences of a document. Raises Problem."""
-        return await self._run(path, request, lambda answer: list(map(read_sentence, answer.splitlines())))
+    async def split(self, path: Path, request: DocumentRequest) -> tuple[list[str], list[Sentence]]:
+        """The warnings and the different sentences of a document. Raises Problem."""
+        return await self._run(path, request, read_split)
 
     async def write(
         self, path: Path, request: DocumentRequest, translations: Iterable[bytes], output: BinaryIO

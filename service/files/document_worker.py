@@ -19,7 +19,7 @@ from documents.files import parse_file
 from interlinear.translation.sentences import DocumentSentences
 from seq2seq.errors import DataError, RequestError
 from seq2seq.terms import TermFinder
-from service.files.messages import DocumentRequest, read_aligned, read_request, write_sentence
+from service.files.messages import DocumentRequest, read_aligned, read_request, write_split
 
 MAX_GROWTH = 10  # bytes of a translated document for each byte of its source, besides a megabyte
 MEGABYTE = 1_000_000
@@ -35,7 +35,7 @@ def main() -> int:
     set_limits(megabytes, seconds, path.stat().st_size)
     request = read_request(sys.stdin.readline())
     try:
-        answer = answer_to(request, parse_file(path.read_bytes(), request.name))
+        answer = answer_to(request, parse_file(path.read_bytes(), request.name, request.options))
         with open(sys.stdout.fileno(), "wb", closefd=False) as output:  # sys.stdout would fail once more at the end
             output.write(answer)
     except DataError as error:
@@ -88,7 +88,7 @@ def answer_to(request: DocumentRequest, file: DocumentFile) -> bytes:
     find_terms = TermFinder(request.terms, source).find if request.terms else lambda text: ()
     sentences = DocumentSentences(segments, source, target, find_terms, most=request.sentences)
     if request.step == "sentences":
-        return b"\n".join(map(write_sentence, sentences.sentences))
+        return write_split(file.warnings, sentences.sentences)
     return file.render(sentences.join(list(map(read_aligned, sys.stdin))), target)
 
 

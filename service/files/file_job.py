@@ -8,6 +8,8 @@ from datetime import datetime
 from pathlib import PurePath
 from typing import Literal
 
+from documents.files import written_suffix
+from documents.text_formats.values import ReadOptions
 from seq2seq.terms import TermOptions
 from service.files.file_store import StoredFile
 from service.problems import Problem
@@ -26,6 +28,7 @@ class FileRequest:
     request_id: of the request that the job is of, for messages.
     charge: charges the caller for a number of texts; raises Problem.
     refund: takes the charge back.
+    options: how the document is read.
     """
 
     name: str
@@ -36,6 +39,7 @@ class FileRequest:
     find_terms: Callable[[tuple[str, str]], Awaitable[TermOptions]]
     charge: Callable[[int], Awaitable[None]]
     refund: Callable[[], None]
+    options: ReadOptions
 
 
 @dataclass(eq=False)
@@ -60,6 +64,7 @@ class FileJob:
     done: int = 0
     total: int = 0
     untranslated: int = 0
+    warnings: list[str] = field(default_factory=list)  # what a reader of the translation should know
     target: str = ""  # language code of the model
     result: StoredFile | None = None
     problem: Problem | None = None
@@ -69,13 +74,13 @@ class FileJob:
     @property
     def download(self) -> str:
         """The last part of the URL of the translated document."""
-        return f"{self.id}.{self.target}{PurePath(self.request.name).suffix.lower()}"
+        return f"{self.id}.{self.target}{written_suffix(self.request.name).lower()}"
 
     @property
     def translated_name(self) -> str:
         """The name of the translated document: `report.docx` becomes `report.en.docx`."""
         name = PurePath(self.request.name)
-        return f"{name.stem}.{self.target}{name.suffix}"
+        return f"{name.stem}.{self.target}{written_suffix(name.name)}"
 
     def delete_files(self) -> None:
         """Delete the uploaded and the translated document."""

@@ -1,12 +1,16 @@
 """What the service and its document processes tell each other, as lines of JSON."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, astuple, dataclass
 from typing import Any, Literal
 
 from documents.inline import AlignedText
+from documents.text_formats.values import ReadOptions
 from interlinear.translation.sentences import Sentence
 from seq2seq.terms import GlossaryEntry, Term, TermOptions
+
+READ_AS_IT_IS = ReadOptions()
 
 Step = Literal["beginning", "sentences", "written"]
 
@@ -15,11 +19,12 @@ Step = Literal["beginning", "sentences", "written"]
 class DocumentRequest:
     """The first line that a process reads.
 
-    step: what it answers: the document's `beginning`, as text by which its language is detected; its `sentences`, one a
-    line; or the document that is `written` with their translations, which are further lines of the input.
+    step: what it answers: the document's `beginning`, as text by which its language is detected; its `sentences`
+    (`write_split`); or the document that is `written` with their translations, which are further lines of the input.
     name: the document's name, of which the suffix says the format. characters: the length of the beginning, or the
     limit of all texts. sentences: the limit of sentences.
     source, target: the languages of the text and the translation. terms: what to find in the texts.
+    options: how the document is read.
     """
 
     step: Step
@@ -29,6 +34,7 @@ class DocumentRequest:
     source: str = ""
     target: str = ""
     terms: TermOptions | None = None
+    options: ReadOptions = READ_AS_IT_IS
 
 
 def write_request(request: DocumentRequest) -> bytes:
@@ -43,7 +49,19 @@ def read_request(line: str | bytes) -> DocumentRequest:
         terms["glossary"] = tuple(GlossaryEntry(*entry) for entry in terms["glossary"])
         terms["do_not_translate"] = tuple(terms["do_not_translate"])
         fields["terms"] = TermOptions(**terms)
-    return DocumentRequest(**fields)
+    options = fields.pop("options")
+    return DocumentRequest(**fields, options=ReadOptions(tuple(options["keys"]), options["encoding"]))
+
+
+def write_split(warnings: Sequence[str], sentences: Sequence[Sentence]) -> bytes:
+    """What a reader of the document's translation should know, and its sentences: a line, and one for each."""
+    return b"\n".join([json.dumps(warnings).encode(), *map(write_sentence, sentences)])
+
+
+def read_split(answer: bytes) -> tuple[list[str], list[Sentence]]:
+    """The warnings and the sentences of a document."""
+    first, *lines = answer.splitlines()
+    return json.loads(first), list(map(read_sentence, lines))
 
 
 def write_sentence(sentence: Sentence) -> bytes:

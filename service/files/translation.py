@@ -57,8 +57,8 @@ class FileTranslator:
         terms = await request.find_terms(path.language_pair)
         (source, _), (_, job.target) = path.first.language_pair, path.language_pair
         found = terms if are_found(terms, path.first) else None
-        document = DocumentRequest("sentences", request.name, *self._limits, source, job.target, found)
-        sentences = await self._processes.split(uploaded, document)
+        document = DocumentRequest("sentences", request.name, *self._limits, source, job.target, found, request.options)
+        job.warnings, sentences = await self._processes.split(uploaded, document)
         job.total = sum(sentence.completes for sentence in sentences)
         await request.charge(await self._units(path.first, sentences, job.total))
         lines = await self._search(job, path, sentences)
@@ -72,7 +72,7 @@ class FileTranslator:
         source = request.source
         if source == "auto":
             possible = models.source_languages("translation", request.target, request.model)
-            text = await self._processes.beginning(job.upload.path, request.name)
+            text = await self._processes.beginning(job.upload.path, request.name, request.options)
             (guesses,) = await self._engine.preparation.map(CALLER, self._detector.guesses, [text], len)
             source = next(guess.language for guess in guesses if guess.language in possible)
         return models.translation_path(source, request.target, request.model)

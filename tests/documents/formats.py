@@ -1,6 +1,6 @@
 """A small document of every format, with one sentence as its text."""
 
-from tests.documents.packages import docx, epub, odt, pptx, run, xlsx
+from tests.documents.packages import docx, epub, odt, pdf, pptx, run, xlsx
 
 XLIFF = (
     '<xliff version="1.2" xmlns="urn:oasis:names:tc:xliff:document:1.2"><file source-language="de" '
@@ -36,6 +36,22 @@ def document(suffix: str, sentence: str) -> bytes:
             return epub(CHAPTER.format(sentence))
         case ".json":
             return f'{{"a": "{sentence}"}}'.encode()
+        case ".yaml" | ".yml":
+            return f"a: {sentence}\n".encode()
+        case ".csv":
+            return f"id,text\n1,{sentence}\n".encode()
+        case ".tsv":
+            return f"id\ttext\n1\t{sentence}\n".encode()
+        case ".properties":
+            return f"a={sentence}\n".encode()
+        case ".strings":
+            return f'"a" = "{sentence}";\n'.encode()
+        case ".xml":
+            return f'<resources><string name="a">{sentence}</string></resources>'.encode()
+        case ".resx":
+            return f'<root><data name="a" xml:space="preserve"><value>{sentence}</value></data></root>'.encode()
+        case ".pdf":
+            return pdf([[(72, 700, 11, sentence)]])
         case ".srt":
             return f"1\n00:00:01,000 --> 00:00:02,000\n{sentence}\n".encode()
         case ".vtt":

@@ -2,7 +2,7 @@
 
 import io
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 TYPES = "http://schemas.openxmlformats.org/package/2006/content-types"
 RELATIONS = "http://schemas.openxmlformats.org/package/2006/relationships"
@@ -130,3 +130,40 @@ def odt(body: str, kind: str = "text", **parts: str) -> bytes:
 def epub(chapter: str, **parts: str) -> bytes:
     """An e-book of one chapter."""
     return archive({"mimetype": "application/epub+zip", "OEBPS/chapter.xhtml": chapter, **parts})
+
+
+PICTURE = "q 100 0 0 100 72 600 cm /I Do Q"
+
+
+def pdf(pages: Sequence[Sequence[tuple[float, float, float, str]] | None], trailer: str = "") -> bytes:
+    """A PDF of A4 pages with these texts: left edge, base line, size (negative: bold), text. A page None is a
+    picture."""
+    objects = {
+        1: "<</Type/Catalog/Pages 2 0 R>>",
+        3: "<</Type/Font/Subtype/Type1/BaseFont/Helvetica/Encoding/WinAnsiEncoding>>",
+        4: "<</Type/Font/Subtype/Type1/BaseFont/Helvetica-Bold/Encoding/WinAnsiEncoding>>",
+        5: stream("\x7f", "/Type/XObject/Subtype/Image/Width 1/Height 1/BitsPerComponent 8/ColorSpace/DeviceGray"),
+    }
+    for n, texts in enumerate(pages):
+        shown = [
+            f"BT /{'B' if size < 0 else 'F'} {abs(size)} Tf {x} {y} Td ({text}) Tj ET"
+            for x, y, size, text in texts or ()
+        ]
+        resources = "<</Font<</F 3 0 R/B 4 0 R>>/XObject<</I 5 0 R>>>>"
+        page = f"<</Type/Page/Parent 2 0 R/MediaBox[0 0 595 842]/Resources{resources}/Contents {7 + 2 * n} 0 R>>"
+        objects |= {6 + 2 * n: page, 7 + 2 * n: stream("\n".join(shown) if texts is not None else PICTURE)}
+    kids = " ".join(f"{6 + 2 * n} 0 R" for n in range(len(pages)))
+    objects[2] = f"<</Type/Pages/Count {len(pages)}/Kids[{kids}]>>"
+    written, places = b"%PDF-1.4\n", {}
+    for number in sorted(objects):
+        places[number] = len(written)
+        written += f"{number} 0 obj\n{objects[number]}\nendobj\n".encode("cp1252")
+    table = "".join(f"{places[number]:010} 00000 n \n" for number in sorted(objects))
+    size = len(objects) + 1
+    end = f"trailer<</Size {size}/Root 1 0 R{trailer}>>\nstartxref\n{len(written)}\n%%EOF\n"
+    return written + f"xref\n0 {size}\n0000000000 65535 f \n{table}{end}".encode()
+
+
+def stream(content: str, entries: str = "") -> str:
+    """A stream of a PDF."""
+    return f"<<{entries}/Length {len(content.encode('cp1252'))}>>\nstream\n{content}\nendstream"

@@ -1,5 +1,6 @@
 """Files that are hostile, damaged or not what they say: each is refused with a sentence that names the cause."""
 
+import html
 import io
 import json
 import random
@@ -8,12 +9,14 @@ import zipfile
 
 import pytest
 
-from documents import files
+from documents import AlignedText, files
 from documents.files import SUFFIXES, parse_file, read_file
 from documents.reading import archive as limits
+from documents.text_formats.values import ReadOptions
 from seq2seq.errors import DataError
-from tests.documents.packages import archive, docx, odt, parts_of, run, xlsx
-from tests.documents.translations import backwards
+from tests.documents.formats import document
+from tests.documents.packages import archive, docx, odt, parts_of, pdf, run, xlsx
+from tests.documents.translations import backwards, same
 
 PARAGRAPH = f"<w:p>{run('Ein Hund')}</w:p>"
 ENTITY = '<!DOCTYPE a [<!ENTITY x SYSTEM "file:///etc/passwd">]>'
@@ -43,6 +46,7 @@ def renamed(data: bytes, old: str, new: str) -> bytes:
     return data.replace(old.encode(), new.encode())
 
 
+ENCRYPTION = f"/ID[<00><00>]/Encrypt<</Filter/Standard/V 1/R 2/P -4/O<{'00' * 32}>/U<{'00' * 32}>>>"
 OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(504)
 MACROS = parts_of(docx(PARAGRAPH))["[Content_Types].xml"].replace("document.main+xml", "document.macroEnabled.main+xml")
 TWO_PARTS = with_parts(docx(PARAGRAPH), aa__bb="x", cc__bb="y")
@@ -93,7 +97,18 @@ NESTED = "<w:sdt>" * 5000 + PARAGRAPH + "</w:sdt>" * 5000
         ("a.docx", renamed(TWO_PARTS, "aa/bb", "/a/bb"), "unsafe name, '/a/bb'"),
         ("a.docx", renamed(TWO_PARTS, "aa/bb", "cc/bb"), "two parts of one name"),
         ("a.docx", archive(parts_of(docx(PARAGRAPH)), zipfile.ZIP_BZIP2), "in a way that documents do not"),
-        ("a.pdf", b"Ein Hund", "unknown format: .pdf"),
+        ("a.pdf", b"Ein Hund", "is not a PDF"),
+        ("a.pdf", b"%PDF-1.7 Ein Hund", "is a damaged PDF"),
+        ("a.pdf", pdf([[(72, 700, 11, "Ein Hund")]], ENCRYPTION), "encrypted with a password"),
+        ("a.pdf", pdf([None]), "its pages are pictures"),
+        ("a.pdf", pdf([[]]), "no text to translate"),
+        ("a.xyz", b"Ein Hund", "unknown format: .xyz"),
+        ("a.yml", b"a: [Hund", "is not valid YAML at line 2"),
+        ("a.yml", b"[" * 100_000, "more than 200 collections inside each other"),
+        ("a.csv", b'a;b\n"Ein Hund;x', "a cell in quotes without end, at line 2"),
+        ("a.xml", b"<a>Ein Hund</a>", "its root is <a>"),
+        ("a.xml", (ENTITY + "<resources>&x;</resources>").encode(), "declares entities"),
+        ("a.resx", b"<resources><string>Hund</string></resources>", "its root is <resources>"),
         ("a.doc", b"Ein Hund", "format that is not read: .doc"),
         ("Makefile", b"Ein Hund", "no suffix"),
     ],
@@ -162,6 +177,27 @@ def test_every_suffix_has_its_reader():
             parse_file(b"\xff\xfe\xff", f"a{suffix}")
 
 
+def test_keys_and_encodings_are_of_some_formats():
+    with pytest.raises(DataError, match="neither keys nor columns"):
+        parse_file(b"Ein Hund", "a.txt", ReadOptions(keys=("a",)))
+    with pytest.raises(DataError, match="says its encoding itself"):
+        parse_file(docx(PARAGRAPH), "a.docx", ReadOptions(encoding="cp1251"))
+    with pytest.raises(DataError, match="'zlib_codec'"):
+        parse_file(b"Ein Hund", "a.txt", ReadOptions(encoding="zlib_codec"))
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.md", "a.html", "a.json", "a.yml", "a.csv", "a.properties"])
+def test_an_old_file_keeps_the_encoding_that_is_named_or_is_in_utf_8(name):
+    suffix = name[1:]
+    options = ReadOptions(encoding="cp1251")
+    data = document(suffix, "Привет мир").decode().encode("cp1251")
+    file = parse_file(data, name, options)
+    assert [segment.text for segment in file.segments] == ["Привет мир"]
+    assert file.render([same("Привет мир")]) == data
+    written = file.render([AlignedText("Größe")])
+    assert "Größe" in html.unescape(written.decode("cp1251" if suffix == ".html" else "utf-8"))
+
+
 def test_a_file_is_rendered_with_as_many_translations_as_it_has_texts():
     file = parse_file(json.dumps(["Ein Hund", "zwei"]).encode(), "a.json")
     with pytest.raises(ValueError):
@@ -174,6 +210,12 @@ SAMPLES = {
     "a.md": b"# Ein *Hund*\n\n- [eins](x) `y`\n\n|a|b|\n|-|-|\n|c|d|\n",
     "a.srt": b"1\n00:00:01,000 --> 00:00:02,000\nEin <i>Hund\n\n2\n00:00:02,000 --> 00:00:03,000\nda</i> hier.\n",
     "a.json": b'{"a": ["Ein {x} Hund", "<b>da</b> \\u00e4"]}',
+    "a.yml": b"de:\n  a: \"Ein Hund\" # x\n  b: |\n    eine Zeile\n    zwei\n  c: [da, 'er da']\n",
+    "a.csv": b'id;text\n1;Ein Hund\n2;"da; ""hier"""\n',
+    "a.properties": b"a=Ein \\\n  Hund\\u00e4\nb: da hier\n",
+    "a.strings": b'"a" = "Ein \\"Hund\\" da";\n',
+    "a.xml": b'<resources><string name="a">Ein <b>Hund</b></string><string name="b">er\\\'s da</string></resources>',
+    "a.resx": b'<root><data name="a"><value>Ein Hund &lt;da&gt;</value></data></root>',
     "a.po": b'msgid "Ein %s Hund"\nmsgid_plural "%d da"\nmsgstr[0] ""\nmsgstr[1] ""\n',
 }
 

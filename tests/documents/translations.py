@@ -13,6 +13,12 @@ def same(text: str) -> AlignedText:
     return AlignedText(text, words, words, [(i, i) for i in range(len(words))])
 
 
+def in_capitals(text: str) -> AlignedText:
+    """Every word in capital letters, in its place."""
+    words = word_spans(text)
+    return AlignedText(text.upper(), words, word_spans(text.upper()), [(i, i) for i in range(len(words))])
+
+
 def backwards(text: str) -> AlignedText:
     """The words of every line from last to first."""
     return moved(text, lambda words: words[::-1])

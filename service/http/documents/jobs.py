@@ -53,6 +53,7 @@ def file_request(service: Service, caller: Caller, request: TranslateFileRequest
         request.model,
         http_request.state.request_id,
         find_terms,
+        options=request.read_options,
         charge=lambda texts: service.auth.charge(http_request, texts),
         refund=lambda: service.auth.refund(http_request.scope["state"]),
     )

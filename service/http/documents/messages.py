@@ -6,6 +6,7 @@ from typing import ClassVar
 from fastapi import Request
 from pydantic import Field, create_model
 
+from documents.text_formats.values import ReadOptions
 from service.files.file_job import FileJob, FileStatus
 from service.http.documents.upload import UploadedDocument
 from service.http.requests import ApiRequest, LanguageCode
@@ -21,7 +22,7 @@ class TranslateFileRequest(ApiRequest):
     model_config = ApiRequest.model_config | {"arbitrary_types_allowed": True}
 
     example: ClassVar[dict[str, str | int | bool]] = {"source": "de", "target": "en"}
-    repeatable_fields: ClassVar[frozenset[str]] = frozenset({"do_not_translate"})
+    repeatable_fields: ClassVar[frozenset[str]] = frozenset({"do_not_translate", "keys"})
     file_field: ClassVar[str | None] = "file"
 
     file: UploadedDocument
@@ -38,6 +39,21 @@ class TranslateFileRequest(ApiRequest):
     protect: bool | None = Field(
         None, description="keep URLs, e-mail addresses, numbers with units and the like as they are; default: true"
     )
+    keys: str | list[str] | None = Field(
+        None, description="keys, or names or numbers of columns, whose texts are translated; default: all"
+    )
+    encoding: str | None = Field(
+        None,
+        min_length=1,
+        max_length=40,
+        description="of an old text file, such as `cp1251`; default: UTF-8",
+    )
+
+    @property
+    def read_options(self) -> ReadOptions:
+        """How the document is read."""
+        keys = [self.keys] if isinstance(self.keys, str) else self.keys or []
+        return ReadOptions(tuple(keys), self.encoding)
 
 
 class TranslateFileResponse(ApiResponse):
@@ -63,6 +79,7 @@ class FileInformation(ApiResponse):
     status: FileStatus
     segments: FileProgress
     untranslated: int = Field(description="sentences that stay as they are, because the model cannot read them")
+    warnings: list[str] = Field(description="what in the document has to be looked at, a sentence each")
     translatedFileUrl: str | None = Field(None, description="once it is done")  # noqa: N815
     error: ProblemDetails | None = Field(None, description="why it has failed")
     expires: datetime | None = Field(None, description="when an ended one is deleted")
@@ -75,6 +92,7 @@ class FileInformation(ApiResponse):
             status=job.status,
             segments=FileProgress(done=job.done, total=job.total),
             untranslated=job.untranslated,
+            warnings=job.warnings,
             translatedFileUrl=download_url(job, request) if job.status == "done" else None,
             error=problem_details(job.problem, job.request.request_id) if job.problem else None,
             expires=job.expires,

@@ -114,7 +114,7 @@ export class DocumentTab {
     if (this.file) this.show({ status: "chosen" });
   }
 
-  show({ status, segments, error, untranslated }) {
+  show({ status, segments, error, untranslated, warnings = [] }) {
     const running = ["sending", "queued", "running"].includes(status);
     byId("no-file").hidden = true;
     this.result.hidden = false;
@@ -131,7 +131,7 @@ export class DocumentTab {
       sending: "Sending the file …",
       queued: "Waiting for its turn …",
       running: known ? `Translated ${counted()}` : "Reading the file …",
-      done: ["Translated.", ...(untranslated ? [`${untranslated} ${untranslated === 1 ? "sentence stays as it is" : "sentences stay as they are"}, because the model cannot read them.`] : [])].join(" "),
+      done: ["Translated.", ...(untranslated ? [`${untranslated} ${untranslated === 1 ? "sentence stays as it is" : "sentences stay as they are"}, because the model cannot read them.`] : []), ...warnings].join(" "),
       cancelled: "Cancelled.",
       failed: "",
     }[status];

@@ -8,7 +8,7 @@ const ENDED = ["done", "failed", "cancelled"];
 const pause = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
 
 export class FileJob {
-  // `onState` is called with each state of the job: { status, segments: { done, total }, untranslated, error }.
+  // `onState` is called with each state of the job: { status, segments: { done, total }, untranslated, warnings, error }.
   constructor(onState) {
     Object.assign(this, { onState, id: null, status: "sending", url: "", controller: new AbortController() });
   }

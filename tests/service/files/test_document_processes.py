@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from documents import AlignedText
+from documents.text_formats.values import ReadOptions
 from interlinear.translation.sentences import Sentence
 from seq2seq.terms import GlossaryEntry, Term, TermOptions
 from service.files import document_processes
@@ -44,8 +45,8 @@ def line(*translation: object) -> bytes:
 
 def test_a_document_is_read_and_written(processes, tmp_path):
     path = write(tmp_path, HTML)
-    assert asyncio.run(processes.beginning(path, "a.html")) == "Ein Hund da."
-    sentences = asyncio.run(processes.split(path, asked("a.html")))
+    assert asyncio.run(processes.beginning(path, "a.html", ReadOptions())) == "Ein Hund da."
+    _, sentences = asyncio.run(processes.split(path, asked("a.html")))
     assert sentences == [Sentence("Ein Hund da.", explain=True, completes=1)]
     words = [(0, 3), (4, 8), (9, 12)]
     translation = line("Ist Hund da", words, [(0, 3), (4, 8), (9, 11)], [(0, 0), (1, 1), (2, 2)])
@@ -58,7 +59,7 @@ def test_terms_are_found_in_the_whole_text(processes, tmp_path):
     """And contradictory ones are an error of their field."""
     path = write(tmp_path, "Da! Das ist Yahoo! Inc. in Ulm.")
     terms = TermOptions((GlossaryEntry("Yahoo! Inc", "Yahoo"),))
-    sentences = asyncio.run(processes.split(path, asked("a.txt", terms)))
+    _, sentences = asyncio.run(processes.split(path, asked("a.txt", terms)))
     assert [one for one in sentences if one.terms] == [
         Sentence("Das ist Yahoo! Inc. in Ulm.", (Term(8, 18, "Yahoo"),), completes=1)
     ]
@@ -112,7 +113,7 @@ def test_the_largest_documents_take_little_of_the_service(tmp_path, name):
     processes, path = DocumentProcesses(1, 3000, 1000), write(tmp_path, LARGEST[name])
     tracemalloc.start()
     began = time.monotonic()
-    sentences = asyncio.run(processes.split(path, asked("a.html", None, 500_000, 100_000)))
+    _, sentences = asyncio.run(processes.split(path, asked("a.html", None, 500_000, 100_000)))
     took, (_, most) = time.monotonic() - began, tracemalloc.get_traced_memory()
     tracemalloc.stop()
     processes.close()

@@ -4,16 +4,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from documents import AlignedText
+from documents.text_formats.values import ReadOptions
 from interlinear.translation.sentences import Sentence
 from seq2seq.terms import GlossaryEntry, Term, TermOptions
 from service.files.messages import (
     DocumentRequest,
     read_aligned,
     read_request,
-    read_sentence,
+    read_split,
     write_aligned,
     write_request,
-    write_sentence,
+    write_split,
 )
 
 TEXT, NUMBER = st.text(), st.integers(0, 10**6)
@@ -34,14 +35,22 @@ REQUESTS = st.builds(
     TEXT,
     TEXT,
     st.none() | OPTIONS,
+    st.builds(ReadOptions, st.lists(TEXT).map(tuple), st.none() | TEXT),
 )
 
 
-@given(REQUESTS, st.builds(Sentence, TEXT, st.lists(TERMS).map(tuple), st.booleans(), NUMBER))
-def test_requests_and_sentences_are_read_as_they_were_written(request, sentence):
-    lines = write_request(request), write_sentence(sentence)
-    assert not any(b"\n" in line or b"\r" in line for line in lines)
-    assert (read_request(lines[0]), read_sentence(lines[1])) == (request, sentence)
+SENTENCES = st.builds(Sentence, TEXT, st.lists(TERMS).map(tuple), st.booleans(), NUMBER)
+
+
+@given(REQUESTS)
+def test_requests_are_read_as_they_were_written(request):
+    line = write_request(request)
+    assert b"\n" not in line and read_request(line) == request
+
+
+@given(st.lists(TEXT), st.lists(SENTENCES))
+def test_sentences_are_read_as_they_were_written(warnings, sentences):
+    assert read_split(write_split(warnings, sentences)) == (warnings, sentences)
 
 
 @given(st.builds(AlignedText, TEXT, PAIRS, PAIRS, PAIRS))
