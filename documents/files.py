@@ -1,6 +1,7 @@
 """Files of every supported format, which their suffix names and their content must confirm."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path, PurePath
 
 from documents.document import DocumentFile
@@ -32,6 +33,7 @@ TEXT_READERS: dict[str, Reader] = {
     ".srt": read_subtitles,
     ".vtt": read_subtitles,
     ".json": read_json,
+    ".arb": read_json,
     ".po": read_gettext,
     ".pot": read_gettext,
     ".xlf": read_xliff,
@@ -70,6 +72,7 @@ def parse_file(data: bytes, name: str) -> DocumentFile:
     if not data.strip():
         raise DataError(name, "is empty", "give a file with text")
     file = READERS[suffix](data, name)
+    file = replace(file, warnings=file.warnings + tuple(warning for part in file.parts for warning in part.warnings))
     if not file.segments:
         raise DataError(name, "has no text to translate", "check that its text is not a picture, or translated already")
     return file

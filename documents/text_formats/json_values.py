@@ -20,11 +20,14 @@ def read_json(data: bytes, where: str) -> DocumentFile:
     as_ascii = decoded.text.isascii() and "\\u" in decoded.text
     between: list[str] = []  # before each value, and after the last
     values: list[Document] = []
-    done = 0
+    done = skipped = 0  # skipped: the end of what describes a message in a file of Flutter
+    describes = where.lower().endswith(".arb")
     for match in STRING.finditer(decoded.text):
-        if match["key"] is None and not SURROGATE.search(json.loads(match.group(), strict=False)):
+        if describes and match["key"] and match.group().startswith('"@'):
+            skipped = max(skipped, end_of_value(decoded.text, match.end()))
+        elif match["key"] is None and match.start() >= skipped and not SURROGATE.search(json.loads(match.group(), strict=False)):
             between.append(decoded.text[done : match.start()])
-            values.append(read_message(json.loads(match.group(), strict=False)))
+            values.append(read_message(json.loads(match.group(), strict=False), mnemonics="&"))
             done = match.end()
     rest = decoded.text[done:]
 
@@ -33,6 +36,12 @@ def read_json(data: bytes, where: str) -> DocumentFile:
         return decoded.encode("".join(a + b for a, b in zip(between, written, strict=True)) + rest)
 
     return DocumentFile(tuple(values), assemble)
+
+
+def end_of_value(text: str, position: int) -> int:
+    """Where the value ends that begins at a position of a JSON text."""
+    start = re.compile(r"\s*").match(text, position)
+    return json.JSONDecoder(strict=False, parse_int=str).raw_decode(text, start.end() if start else position)[1]
 
 
 def check_json(text: str, where: str) -> None:
