@@ -3,13 +3,17 @@ is."""
 
 import html
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from documents.events import End, Event, Other, Role, Start, Text
+from documents.text_formats.icu import Argument
 
 REFERENCE = re.compile(r"&(?:#\d{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
 DOUBLE_AMPERSAND = re.compile(r"(?<!\S)&&(?!\S)")
+LONGEST_LABEL = 1000  # characters
 ELEMENT = "\ufdd1"  # a noncharacter, which stands for an element
 
 
@@ -31,6 +35,17 @@ class Source:
         """A part as it is written."""
         return "".join(self.raw[start:end])
 
+    @cached_property
+    def places(self) -> Sequence[int]:
+        """The places of elements, in order."""
+        return sorted(self.elements)
+
+    def places_outside(self, start: int, end: int, arguments: Sequence[Argument]) -> Iterator[int]:
+        """The places of elements in [start, end) that are in none of the arguments, which are in order."""
+        for stop, after in [*((argument.start, argument.end) for argument in arguments), (end, end)]:
+            yield from self.places[bisect_left(self.places, start) : bisect_left(self.places, stop)]
+            start = after
+
     def without(self, start: int, end: int) -> "Source":
         """The message without some characters, which are written with the one that follows."""
         raw = [*self.raw[:start], self.markup(start, end + 1), *self.raw[end + 1 :]]
@@ -40,6 +55,8 @@ class Source:
     def with_single_ampersands(self) -> "Source":
         """The message of a menu, in which `&&` between spaces is an ampersand."""
         source = self
+        if len(self.text) > LONGEST_LABEL:
+            return self
         for match in reversed(list(DOUBLE_AMPERSAND.finditer(self.text)) if not self.references else []):
             references = {"&": source.markup(*match.span())}
             source = replace(source.without(match.start(), match.start() + 1), references=references)
@@ -59,7 +76,7 @@ def flatten(events: Iterable[Event], escape: Callable[[str], str]) -> Source:
         elif isinstance(event, Text):
             is_one = event.markup not in (None, event.text) and len(event.text) == 1  # a reference of XML
             characters.append(event.text)
-            raw += [event.markup or ""] if is_one else map(escape, event.text)
+            raw += [event.markup or ""] if is_one else event.text if escape is str else map(escape, event.text)
         else:
             elements[len(raw)] = [event]
             characters.append(ELEMENT)

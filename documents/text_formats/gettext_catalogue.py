@@ -32,7 +32,9 @@ def read_gettext(data: bytes, where: str) -> DocumentFile:
         raise DataError(where, f"is not a gettext catalogue{place}", "check it with `msgfmt --check`") from None
     entries = [entry for entry in catalogue if not entry.obsolete and not is_translated(entry) and entry.msgid]
     messages = [
-        read_message(text, mnemonics="&_~", syntax=syntax_of(entry)) for entry in entries for text in source_texts(entry)
+        read_message(text, mnemonics="&_~", syntax=syntax_of(entry))
+        for entry in entries
+        for text in source_texts(entry)
     ]
 
     def assemble(rendered: Sequence[str]) -> bytes:

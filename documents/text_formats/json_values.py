@@ -25,7 +25,11 @@ def read_json(data: bytes, where: str) -> DocumentFile:
     for match in STRING.finditer(decoded.text):
         if describes and match["key"] and match.group().startswith('"@'):
             skipped = max(skipped, end_of_value(decoded.text, match.end()))
-        elif match["key"] is None and match.start() >= skipped and not SURROGATE.search(json.loads(match.group(), strict=False)):
+        elif (
+            match["key"] is None
+            and match.start() >= skipped
+            and not SURROGATE.search(json.loads(match.group(), strict=False))
+        ):
             between.append(decoded.text[done : match.start()])
             values.append(read_message(json.loads(match.group(), strict=False), mnemonics="&"))
             done = match.end()

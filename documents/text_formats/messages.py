@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 from documents.builder import build_document
 from documents.document import Document
 from documents.events import End, Event, Role, Start, Text
-from documents.text_formats.character_references import REFERENCE, Source, flatten
+from documents.text_formats.bounds import Piece, widened
+from documents.text_formats.character_references import Source, flatten
 from documents.text_formats.icu import COMPLEX, Argument, IcuError, parse_arguments
-from documents.text_formats.written_messages import MessageWriter, Mnemonic, find_mnemonic
-from seq2seq.terms.placeholders import LETTER, PLACEHOLDER, STRICT_PRINTF
+from documents.text_formats.written_messages import MessageWriter, find_mnemonic
+from seq2seq.terms.placeholders import PLACEHOLDER, STRICT_PRINTF
 from seq2seq.terms.placeholders import TAG as TEXT_TAG
 
 TIME = r"<(?:\d+:)?\d+:\d\d\.\d+>"  # of WebVTT: when the words after it appear
@@ -29,15 +30,8 @@ LINE_BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
 NAME = re.compile(r"</?([A-Za-z][\w:.-]*|\d+)")
 SIMPLE_ARGUMENT = re.compile(r"\{\w{1,60}[},]")
 
-AROUND = {"(": ")", "[": "]", '"': '"', "'": "'", "„": "“", "“": "”", "«": "»", "»": "«", "‚": "‘", "‘": "’", "「": "」"}
-JOINED = re.compile(r"[^\s\w]{0,3}|[A-Za-z]|\s?[,/–-]\s")  # between placeholders that are one: "%dx%d", "%s, %s"
-UNIT = re.compile(rf"{LETTER}{{1,3}}(?![\w])|%(?!\w)")  # of a placeholder: "%ds", "{n}px"
-PREFIX = re.compile(r"(?<![^\s(\[„“«\"])[A-Za-z#$€£~+-]{1,2}\Z")  # "v{version}"
 
-
-def read_message(
-    text: str, escape: Callable[[str], str] = str, *, mnemonics: str = "", syntax: str = ""
-) -> Document:
+def read_message(text: str, escape: Callable[[str], str] = str, *, mnemonics: str = "", syntax: str = "") -> Document:
     """A message as a document.
 
     Tags that are opened and closed are inline, others and placeholders stay beside the word that they stood beside; a
@@ -99,16 +93,6 @@ def message_events(text: str) -> Iterator[Event]:
 
 
 @dataclass(frozen=True)
-class Piece:
-    """A part [start, end) of a message that is not text: of which kind, and the argument of an ICU message."""
-
-    start: int
-    end: int
-    kind: str
-    argument: Argument | None = None
-
-
-@dataclass(frozen=True)
 class MessageReader:
     """Reads a message, or a branch of one. `writer`: of the branches."""
 
@@ -119,8 +103,10 @@ class MessageReader:
 
     def content(self, start: int, end: int, arguments: Sequence[Argument], plural: bool = False) -> Iterator[Event]:
         """The events of a part of a message. `plural`: whether `#` is a number. Raises IcuError."""
-        if arguments and not self.source.text[start : arguments[0].start].strip() and (
-            arguments[0] is arguments[-1] and not self.source.text[arguments[0].end : end].strip()
+        if (
+            arguments
+            and not self.source.text[start : arguments[0].start].strip()
+            and (arguments[0] is arguments[-1] and not self.source.text[arguments[0].end : end].strip())
         ):
             yield from self._literal(start, arguments[0].start)
             yield from self._argument(arguments[0], plural)
@@ -176,8 +162,6 @@ class MessageReader:
             yield from inner
             yield End()
             done = branch.end
-        if any(done <= place < argument.end for place in self.source.elements):
-            raise IcuError("a tag stands between its branches")
         yield from self._literal(done, argument.end)
 
     def _pieces(self, start: int, end: int, arguments: Sequence[Argument], plural: bool) -> list[Piece]:
@@ -188,11 +172,14 @@ class MessageReader:
         elif self.syntax:
             pattern = STRICT_PIECES
         pieces: list[Piece] = []
-        elements = [place for place in self.source.elements if start <= place < end]
-        bounds = [(place, place + 1, None) for place in elements if not any(a.start <= place < a.end for a in arguments)]
+        bounds: list[tuple[int, int, Argument | None]] = [
+            (place, place + 1, None) for place in self.source.places_outside(start, end, arguments)
+        ]
         bounds += [(argument.start, argument.end, argument) for argument in arguments]
         for stop, after, argument in [*sorted(bounds, key=lambda bound: bound[0]), (end, end, None)]:
-            found = [Piece(*match.span(), match.lastgroup or "") for match in pattern.finditer(self.source.text, start, stop)]
+            found = [
+                Piece(*match.span(), match.lastgroup or "") for match in pattern.finditer(self.source.text, start, stop)
+            ]
             pieces += widened(self.source.text, found, start, stop)
             if stop < after:
                 pieces.append(Piece(stop, after, "argument" if argument else "element", argument))
@@ -209,41 +196,6 @@ def check_balance(events: Sequence[Event]) -> None:
             break
     if depth:
         raise IcuError("a tag is opened in one branch and closed in another")
-
-
-def widened(text: str, pieces: Sequence[Piece], start: int, end: int) -> list[Piece]:
-    """The pieces, of which placeholders have what would mean nothing without them: brackets and quotes around them, a
-    unit, a comma of two, and what joins several of them."""
-    joined: list[Piece] = []
-    for piece in pieces:
-        last = joined[-1] if joined else None
-        is_pair = last is not None and last.kind == piece.kind == "placeholder"
-        if last and is_pair and JOINED.fullmatch(text, last.end, piece.start):
-            joined[-1] = replace(last, end=piece.end)
-        else:
-            joined.append(piece)
-    stops = [*(piece.start for piece in joined[1:]), end]
-    done = start
-    result: list[Piece] = []
-    for piece, stop in zip(joined, stops, strict=False):
-        if piece.kind == "placeholder":
-            piece = replace(piece, **dict(zip(("start", "end"), widen(text, piece.start, piece.end, done, stop), strict=True)))
-        result.append(piece)
-        done = piece.end
-    return result
-
-
-def widen(text: str, start: int, end: int, least: int, most: int) -> tuple[int, int]:
-    """The bounds of a placeholder with what belongs to it, within [least, most)."""
-    if unit := UNIT.match(text, end, most):
-        end = unit.end()
-    if prefix := PREFIX.search(text, max(least, start - 2), start):
-        start = prefix.start()
-    while start > least and end < most and AROUND.get(text[start - 1]) == text[end]:
-        start, end = start - 1, end + 1
-    if start - 2 >= least and text[start - 2 : start] == ", " and text[end : min(end + 1, most)] == ",":
-        start -= 2
-    return start, end
 
 
 def protected(text: str, markup: str | None = None) -> Iterator[Event]:

@@ -10,7 +10,9 @@ from documents.placement import Piece
 from documents.text_formats.character_references import Source
 from seq2seq.text.segmentation import is_unspaced
 
-UNNUMBERED = re.compile(r"%%|%(?![\d]{1,2}\$|\(|<(?!PRI))(?P<flags>[-+ #0']*)(?P<rest>[\d.*]*[hlqjztLI0-9]{0,3}(?:[A-Za-mo-z@]|<PRI\w+>))|\{\}")
+UNNUMBERED = re.compile(
+    r"%%|%(?!\d{1,2}\$|\(|<(?!PRI))[-+ #0']{0,5}[\d.*]{0,8}[hlqjztLI0-9]{0,3}(?:[A-Za-mo-z@]|<PRI\w+>)|\{\}"
+)
 QUOTED = re.compile(r"''|'[{}][^']*'")  # in an ICU message
 NUMBERING = frozenset(("c-format", "objc-format", "php-format", "java-printf-format"))  # that know %1$s
 PERCENT = frozenset(("c-format", "objc-format", "php-format", "java-printf-format", "python-format"))  # with %% for %
@@ -78,7 +80,9 @@ class MessageWriter:
         if not isinstance(piece, str):
             return [piece]
         parts = re.split(f"([{re.escape(''.join(self.characters))}])", piece)
-        return [(InlineTag(0, 0, (self.characters[part],)), True) if n % 2 else part for n, part in enumerate(parts) if part]
+        return [
+            (InlineTag(0, 0, (self.characters[part],)), True) if n % 2 else part for n, part in enumerate(parts) if part
+        ]
 
 
 def unnumbered(tag: InlineTag) -> list[str]:
@@ -86,6 +90,8 @@ def unnumbered(tag: InlineTag) -> list[str]:
     if not tag.protected:
         return []
     written = "".join(part for part in tag.opening if isinstance(part, str))
+    if "://" in written:  # its %20 is a character
+        return []
     return [match.group() for match in UNNUMBERED.finditer(written) if match.group() != "%%"]
 
 
@@ -98,13 +104,17 @@ def in_order(pieces: Sequence[Piece], tags: Sequence[InlineTag], numbered: bool)
     if order == source:
         return list(pieces)
     by_id = {id(tag): tag for tag in tags}
-    if numbered and not any("*" in argument or argument == "{}" for arguments in counts.values() for argument in arguments):
+    if numbered and not any(
+        "*" in argument or argument == "{}" for arguments in counts.values() for argument in arguments
+    ):
         changed = with_numbers([by_id[key] for key in source])
     else:
         changed = {place: by_id[key] for place, key in zip(order, source, strict=True)}
         changed = {key: replace(by_id[key], opening=tag.opening) for key, tag in changed.items()}
     return [
-        piece if isinstance(piece, str) or not piece[1] or id(piece[0]) not in changed else (changed[id(piece[0])], True)
+        piece
+        if isinstance(piece, str) or not piece[1] or id(piece[0]) not in changed
+        else (changed[id(piece[0])], True)
         for piece in pieces
     ]
 
@@ -121,7 +131,8 @@ def with_numbers(tags: Sequence[InlineTag]) -> dict[int, InlineTag]:
         return f"%{number}${match.group()[1:]}"
 
     return {
-        id(tag): replace(tag, opening=tuple(UNNUMBERED.sub(numbered, f"{part}") for part in tag.opening)) for tag in tags
+        id(tag): replace(tag, opening=tuple(UNNUMBERED.sub(numbered, f"{part}") for part in tag.opening))
+        for tag in tags
     }
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 
 from documents.document import DocumentFile
-from documents.events import End, Event, Role, Start, Text
+from documents.events import Event, Role, Text
 from documents.reading.xml_tree import Element, Node, XmlFile, escape_xml, markup, read_xml
 from documents.text_formats.messages import message_block
 from documents.text_formats.plain_text import file_of
@@ -74,9 +74,7 @@ def space_is_kept(element: Element, around: bool) -> bool:
     return around if space is None else space == "preserve"
 
 
-def unit(
-    element: Element, source: Element, target: Element | None, keeps_space: bool, warn: Warn
-) -> Iterator[Event]:
+def unit(element: Element, source: Element, target: Element | None, keeps_space: bool, warn: Warn) -> Iterator[Event]:
     """A unit with a new target: in place of its empty one, else after the source and its segmentation."""
     segmented = element.find("seg-source")
     before = target or segmented or source

@@ -1,7 +1,8 @@
 r"""Placeholders of programs and templates, and tags: one list for texts, messages and documents.
 
 A family is what one kind of program writes. A language's own signs are none: the `% d` of "50 % der", the `%i` of
-"100%ige", `:-)`, `12:30`, `<Der Hund schläft.>`. Every pattern takes time linear in the text: what has no end is bounded.
+"100%ige", `:-)`, `12:30`, `<Der Hund schläft.>`. Every pattern takes time linear in the text: what has no end is
+bounded.
 """
 
 from seq2seq.text.segmentation import UNSPACED_RANGES
@@ -37,7 +38,8 @@ FAMILIES = {
     rf"| ?, ?(?:{FORMAT_KEYWORDS})\b[^{{}}\n]{{0,200}}"
     r"| ?\| ?[a-z][\w:' .-]{0,100}| ?(?:[+*?=]|&&|\|\|)[^{}\n]{1,100}|\([^{}\n]{0,100}\)) ?\}",
     # %(name)s, %1$s, %<name>d, %-5<PRIu64>: with a name or a number any letter may follow
-    "named printf": rf"%(?:\d{{1,2}}\$)?(?:\([\w.-]{{1,100}}\)|(?<=\$))#?(?:@\w{{1,60}}@|{FLAGS}{WIDTH}{LENGTH}{CONVERSION})"
+    "named printf": rf"%(?:\d{{1,2}}\$)?(?:\([\w.-]{{1,100}}\)|(?<=\$))#?"
+    rf"(?:@\w{{1,60}}@|{FLAGS}{WIDTH}{LENGTH}{CONVERSION})"
     rf"|%{FLAGS}\d{{0,3}}<PRI\w{{1,10}}>|%{FLAGS}\d{{0,3}}<\w{{1,60}}>(?:{FLAGS}{WIDTH}{CONVERSION})?|%#@\w{{1,60}}@",
     # %name%, %PATH%: Symfony, Windows
     "percent signs around": r"(?<![\w%])%[A-Za-z_](?:[\w.-]{2,60}%(?!\w)|[\w.-]?%(?![\w%]))",
@@ -71,4 +73,7 @@ ATTRIBUTE = (
     r"\s+(?:[\w:.@*#()\[\]-]{1,60}\s*=\s*(?:\"[^\"\n]{0,2000}\"|'[^'\n]{0,2000}'|[^\s\"'<>=`]{1,500})"
     rf"|(?:{BOOLEAN})(?![\w=-]))"
 )
-TAG = rf"</?(?:[A-Za-z][\w:.-]{{0,60}}(?:{ATTRIBUTE}){{0,40}}+|\d{{1,3}})\s*/?>|<(?:v|lang)(?:\.[\w.-]{{1,60}})?\s[^<>\n]{{1,100}}>"
+TAG = (
+    rf"</?(?:[A-Za-z][\w:.-]{{0,60}}(?:{ATTRIBUTE}){{0,40}}+|\d{{1,3}})\s*/?>"
+    r"|<(?:v|lang)(?:\.[\w.-]{1,60})?\s[^<>\n]{1,100}>"
+)

@@ -25,13 +25,14 @@ def message(text: str, translate=upper) -> str:
 
 
 PLACEHOLDERS = [
-    "{name}", "{0}", "{}", "{user.name}", "{x[0]}", "{0,-10:N2}", "{0:HH:mm}", "{name:{width}}", "{x!r:>10}", "{n, number}",
-    "{{ x }}", "{{{name}}}", "{{ x | upper }}", "{% if x %}", "{%- endif -%}", "{# note #}", "{!! $html !!}", "<%= name %>",
-    "<?php echo 1 ?>", "${x}", "#{x}", "%{x}", "{#if x}", "{/if}", "{$name|upper}", "$t(key)", "@:key.path", "@.lower:key",
-    "%s", "%d", "%1$s", "%(name)s", "%(n)03d", "%5.2f", "%.*f", "%*d", "%'d", "%ld", "%zu", "%I64d", "%<PRIu64>",
-    "%<name>s", "%@", "%1$@", "%#@files@", "%%", "%1", "%L1", "%n", "%1%", "%|1$d|", "%name%", "%PATH%", "$NAME$", "$name",
-    ":name", ":user_name", ":smile:", "@count", "%title", "<@123>", "<#899101975264776194>", "<:wave:123>", "<t:1600:R>",
-    "<!here>", "<@U123|anna>", "&brandName;", "<1/>", "<x id='1'/>",
+    "{name}", "{0}", "{}", "{user.name}", "{x[0]}", "{0,-10:N2}", "{0:HH:mm}", "{name:{width}}", "{x!r:>10}",
+    "{n, number}", "{{ x }}", "{{{name}}}", "{{ x | upper }}", "{% if x %}", "{%- endif -%}", "{# note #}",
+    "{!! $html !!}", "<%= name %>", "<?php echo 1 ?>", "${x}", "#{x}", "%{x}", "{#if x}", "{/if}", "{$name|upper}",
+    "$t(key)", "@:key.path", "@.lower:key", "%s", "%d", "%1$s", "%(name)s", "%(n)03d", "%5.2f", "%.*f", "%*d",
+    "%'d", "%ld", "%zu", "%I64d", "%<PRIu64>", "%<name>s", "%@", "%1$@", "%#@files@", "%%", "%1", "%L1", "%n",
+    "%1%", "%|1$d|", "%name%", "%PATH%", "$NAME$", "$name", ":name", ":user_name", ":smile:", "@count", "%title",
+    "<@123>", "<#899101975264776194>", "<:wave:123>", "<t:1600:R>", "<!here>", "<@U123|anna>", "&brandName;",
+    "<1/>", "<x id='1'/>",
 ]  # fmt: skip
 
 
@@ -64,8 +65,9 @@ def test_nothing_is_left_of_a_placeholder_that_means_nothing_alone(text, read):
 @pytest.mark.parametrize(
     "text",
     [
-        "<Der Hund schläft.>", "50 % der Leute schlafen", "Die 100%ige Lösung :-)", "Um 12:30 Uhr: ja", "Siehe Feld:name",
-        "std::name und Chef:innen", "Eine {Menge, die leer ist}", "a < b und c > d", "Er zahlt 5 $US oder $5", "R&D; AT&T",
+        "<Der Hund schläft.>", "50 % der Leute schlafen", "Die 100%ige Lösung :-)", "Um 12:30 Uhr: ja",
+        "Siehe Feld:name", "std::name und Chef:innen", "Eine {Menge, die leer ist}", "a < b und c > d",
+        "Er zahlt 5 $US oder $5", "R&D; AT&T",
     ],
 )  # fmt: skip
 def test_the_signs_of_a_language_are_no_placeholders(text):
@@ -95,7 +97,7 @@ def test_references_to_characters_are_read_and_written(text, read, expected):
 @pytest.mark.parametrize(
     ("text", "read"),
     [
-        ("{count, plural, one {Der Hund schläft.} other {# Hunde schlafen.}}", ["Der Hund schläft.", "Hunde schlafen."]),
+        ("{count, plural, one {Der Hund da.} other {# Hunde schlafen.}}", ["Der Hund da.", "Hunde schlafen."]),
         ("{g, select, male {Er sieht {name}} female {Sie sieht {name}} other {Wer}}", ["Er sieht", "Sie sieht", "Wer"]),
         ("{n, selectordinal, one {#ter Hund da} other {der # Hund}}", ["Hund da", "der Hund"]),
         ("{a, select, x {{n, plural, =0 {Kein Hund} other {# Hunde}}} other {Nichts}}",
@@ -217,11 +219,15 @@ msgstr ""
 @pytest.mark.skipif(shutil.which("msgfmt") is None, reason="gettext is not installed")
 @pytest.mark.parametrize("translate", [same, backwards, upper], ids=["same", "backwards", "upper"])
 def test_gettext_takes_the_translation(translate, tmp_path):
-    header = PO.replace('UTF-8\\n"', 'UTF-8\\n"\n"Plural-Forms: nplurals=2; plural=n != 1;\\n"').replace('""\nmsgstr', '""\nmsgstr ""\n', 1)
+    header = PO.replace('UTF-8\\n"', 'UTF-8\\n"\n"Plural-Forms: nplurals=2; plural=n != 1;\\n"').replace(
+        '""\nmsgstr', '""\nmsgstr ""\n', 1
+    )
     path = tmp_path / "a.po"
     path.write_bytes(translated(header + CATALOGUE, "a.po", translate))
     for check in (["--check-format", "--check-domain"], ["--check-accelerators=_"]):
-        result = subprocess.run(["msgfmt", *check, "-o", "/dev/null", path], capture_output=True, text=True)
+        result = subprocess.run(
+            ["msgfmt", *check, "-o", "/dev/null", path], capture_output=True, text=True, check=False
+        )
         assert result.returncode == 0, result.stderr
 
 
