@@ -51,9 +51,8 @@ def widened(text: str, pieces: Sequence[Piece], start: int, end: int) -> list[Pi
     result: list[Piece] = []
     for piece, stop in zip(joined, stops, strict=False):
         if piece.kind == "placeholder":
-            piece = replace(
-                piece, **dict(zip(("start", "end"), widen(text, piece.start, piece.end, done, stop), strict=True))
-            )
+            first, last = widen(text, piece.start, piece.end, done, stop)
+            piece = replace(piece, start=first, end=last)
         result.append(piece)
         done = piece.end
     return result

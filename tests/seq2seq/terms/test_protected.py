@@ -37,7 +37,7 @@ def test_it_is_found_as_it_stands(text: str, expected: list[str]) -> None:
     [
         "2 Hunde laufen im Jahr 2015 um 12:30 Uhr.",
         "die Hälfte der Leute",
-        "<Der Hund schläft.> :-) Feld:name, 50 % der std::x",
+        "<Der Hund schläft.> :-) Feld:name, std::x, in % der",
         "100%ige Sicherheit",
         "a < b und c > d",
         "Er sagt: {\nnein\n}",
