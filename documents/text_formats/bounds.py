@@ -51,8 +51,8 @@ def widened(text: str, pieces: Sequence[Piece], start: int, end: int) -> list[Pi
     result: list[Piece] = []
     for piece, stop in zip(joined, stops, strict=False):
         if piece.kind == "placeholder":
-            first, last = widen(text, piece.start, piece.end, done, stop)
-            piece = replace(piece, start=first, end=last)
+            begin, stop = widen(text, piece.start, piece.end, done, stop)
+            piece = replace(piece, start=begin, end=stop)
         result.append(piece)
         done = piece.end
     return result
