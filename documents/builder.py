@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from documents.document import Document, Segment
-from documents.events import Elements, End, Event, Role, Start, Text
+from documents.events import Elements, End, Event, Finish, Role, Start, Text
 from documents.inline import InlineTag, Template
 from documents.protection import cut_protected
 
@@ -32,6 +32,7 @@ class Paragraph:
         self._seen: list[int] = []  # tags that are seen, after the last character or white space
         self._begun = False  # whether there is a character, or a tag that is seen
         self._last_break = -1
+        self.finish: Finish | None = None
 
     def segment(self) -> tuple[str, Segment, str]:
         """The text with its tags, and the white space before and after it."""
@@ -223,6 +224,7 @@ class DocumentBuilder:
         self._end_paragraph()
         self._template += self._tag(event, translated)
         self._translated.append(translated)
+        self._paragraph.finish = event.finish
 
         def end() -> None:
             self._end_paragraph()
@@ -251,7 +253,7 @@ class DocumentBuilder:
         """Add what has been read since the last block as a segment or, if there is nothing to translate, as it is."""
         paragraph, self._paragraph = self._paragraph, Paragraph()
         leading, segment, trailing = paragraph.segment()
-        segment = cut_protected(segment)
+        segment = replace(cut_protected(segment), finish=paragraph.finish)
         if has_letters(segment.text):
             self._template += [leading, self._add_segment(segment), trailing]
         else:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 
+from documents.events import Finish
 from documents.inline import AlignedText, InlineTag, Template, is_edge_inside
 from documents.placement import place_tags
 
@@ -17,11 +18,13 @@ class Segment:
     break, which has a tag. The value of an attribute is as written.
     tags: the inline tags, in the order in which they open.
     attribute: the name of the attribute whose value this is; None for the text of a block.
+    finish: changes the pieces of its translation before they are written.
     """
 
     text: str
     tags: tuple[InlineTag, ...] = ()
     attribute: str | None = None
+    finish: Finish | None = None
 
     @cached_property
     def edges(self) -> list[int]:
@@ -42,12 +45,14 @@ class Document:
     segments: the texts to translate; each has letters. A segment comes after those that stand in its tags.
     template: the whole document, with places for its segments.
     escape: writes text as content of the format; escape_attribute: as a value in double quotes.
+    warnings: what its writer should look at, a sentence each.
     """
 
     segments: tuple[Segment, ...]
     template: Template
     escape: Callable[[str], str]
     escape_attribute: Callable[[str], str]
+    warnings: tuple[str, ...] = ()
 
     @cached_property
     def text(self) -> str:
@@ -71,7 +76,8 @@ class Document:
 
     def _render_text(self, segment: Segment, translation: AlignedText, written: Sequence[str]) -> str:
         parts: list[str] = []
-        for piece in place_tags(segment.text, segment.tags, translation):
+        pieces = place_tags(segment.text, segment.tags, translation)
+        for piece in segment.finish(pieces, segment.tags) if segment.finish else pieces:
             if isinstance(piece, str):
                 parts.append(self.escape(piece))
             else:

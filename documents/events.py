@@ -1,8 +1,13 @@
 """What the parsers of all formats read from a document, in document order."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+
+from documents.inline import InlineTag
+from documents.placement import Piece
+
+Finish = Callable[[Sequence[Piece], Sequence[InlineTag]], list[Piece]]
 
 
 class Role(Enum):
@@ -33,6 +38,7 @@ class Start:
 
     markup, closing: its tags as they are written; `closing` is empty for an element without an end tag.
     translate: whether it says that its content is to be translated, or is not; None if it says nothing.
+    finish: changes the pieces of the translation of a block's text before they are written; gets the source's tags too.
     seen: without text it is still displayed, such as an image: white space sets it off from words.
     """
 
@@ -42,6 +48,7 @@ class Start:
     translate: bool | None = None
     seen: bool = False
     attributes: Sequence[AttributeText] = ()
+    finish: Finish | None = None
 
 
 @dataclass(frozen=True)

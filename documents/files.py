@@ -50,6 +50,7 @@ TEXT_READERS: dict[str, Reader] = {
 }
 VALUE_READERS: dict[str, ReaderOfValues] = {  # of files of keys or columns with values
     ".json": read_json,
+    ".arb": read_json,
     ".yaml": read_yaml,
     ".yml": read_yaml,
     ".csv": read_csv,
@@ -98,6 +99,7 @@ def parse_file(data: bytes, name: str, options: ReadOptions = AS_IT_SAYS) -> Doc
     if options.encoding and suffix in DECLARING:
         raise DataError(name, "is of a format that says its encoding itself", "leave the encoding out")
     file = parse_encoded(data, name, options) if options.encoding else parse(data, name, options)
+    file = replace(file, warnings=file.warnings + tuple(warning for part in file.parts for warning in part.warnings))
     if not file.segments:
         raise DataError(name, "has no text to translate", "check that its text is not a picture, or translated already")
     return file

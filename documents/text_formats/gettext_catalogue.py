@@ -8,6 +8,7 @@ import polib
 from documents.document import DocumentFile
 from documents.reading.encoding import DecodedText, decode_text
 from documents.text_formats.messages import read_message
+from documents.text_formats.written_messages import PERCENT
 from seq2seq.errors import DataError
 
 CHARSET = re.compile(r"charset=([\w.:-]+)", re.ASCII)
@@ -30,7 +31,11 @@ def read_gettext(data: bytes, where: str) -> DocumentFile:
         place = f" at line {max(int(line[1]) - 1, 1)}" if line else ""
         raise DataError(where, f"is not a gettext catalogue{place}", "check it with `msgfmt --check`") from None
     entries = [entry for entry in catalogue if not entry.obsolete and not is_translated(entry) and entry.msgid]
-    texts = [text for entry in entries for text in source_texts(entry)]
+    messages = [
+        read_message(text, mnemonics="&_~", syntax=syntax_of(entry))
+        for entry in entries
+        for text in source_texts(entry)
+    ]
 
     def assemble(rendered: Sequence[str]) -> bytes:
         remaining = iter(rendered)
@@ -41,7 +46,12 @@ def read_gettext(data: bytes, where: str) -> DocumentFile:
             return decoded.encode(written)
         return DecodedText(written).encode(CHARSET.sub("charset=UTF-8", written, count=1))
 
-    return DocumentFile(tuple(read_message(text) for text in texts), assemble)
+    return DocumentFile(tuple(messages), assemble)
+
+
+def syntax_of(entry: polib.POEntry) -> str:
+    """The format of printf that its message has, as gettext calls it; "" for others."""
+    return next((flag for flag in entry.flags if flag in PERCENT), "")
 
 
 def is_translated(entry: polib.POEntry) -> bool:

@@ -19,12 +19,13 @@ def read_json(data: bytes, where: str, options: ReadOptions) -> DocumentFile:
     decoded = decode_text(data, where)
     check_json(decoded.text, where)
     as_ascii = decoded.text.isascii() and "\\u" in decoded.text
+    describes = where.lower().endswith(".arb")  # of Flutter: what begins with @ describes a message
     values = (
         Value(*match.span(), text, partial(json.dumps, ensure_ascii=as_ascii), keys)
         for match, text, keys in strings(decoded.text)
-        if not SURROGATE.search(text)
+        if not SURROGATE.search(text) and not (describes and any(key.startswith("@") for key in keys))
     )
-    return file_of_values(decoded, chosen(values, options.keys, where))
+    return file_of_values(decoded, chosen(values, options.keys, where), mnemonics="&")
 
 
 def strings(text: str) -> Iterator[tuple["re.Match[str]", str, tuple[str, ...]]]:

@@ -4,10 +4,10 @@ import re
 
 from documents.builder import build_document
 from documents.document import Document, DocumentFile
-from documents.events import End, Event, Role, Start
+from documents.events import End, Event, Role, Start, Text
 from documents.html import parse_html
 from documents.reading.encoding import DecodedText, decode_text
-from documents.text_formats.messages import message_events
+from documents.text_formats.messages import message_block
 
 # Line ends and what aligns columns: the texts between are translated by themselves.
 SEPARATOR = re.compile(r"[\r\n\v\f\t\x85\u2028\u2029]+|[ ]{3,}")
@@ -37,8 +37,8 @@ def parse_text(text: str) -> Document:
     events: list[Event] = []
     done = 0
     for match in SEPARATOR.finditer(text):
-        events += [Start("", "", Role.BLOCK), *message_events(text[done : match.start()]), End()]
+        events += message_block("", "", [Text(text[done : match.start()])])
         events += [Start(match.group(), "", Role.VERBATIM_BLOCK), End()]
         done = match.end()
-    events += [Start("", "", Role.BLOCK), *message_events(text[done:]), End()]
+    events += message_block("", "", [Text(text[done:])])
     return build_document(events, str, str)

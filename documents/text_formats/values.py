@@ -108,11 +108,14 @@ def chosen(values: Iterable[Value], keys: Sequence[str], where: str) -> Iterator
         raise DataError(where, f"has no text under the key '{min(missing)[:80]}'", "name keys as they are in the file")
 
 
-def file_of_values(decoded: DecodedText, values: Iterable[Value], language: Value | None = None) -> DocumentFile:
+def file_of_values(
+    decoded: DecodedText, values: Iterable[Value], language: Value | None = None, mnemonics: str = ""
+) -> DocumentFile:
     """The file whose values are messages. One whose words are as they were stays as it is written.
 
-    `language`: a value before all others that becomes the language of the translation."""
-    read = [(value, value.document or read_message(value.text)) for value in values]
+    `language`: a value before all others that becomes the language of the translation. `mnemonics`: as in
+    `read_message`."""
+    read = [(value, value.document or read_message(value.text, mnemonics=mnemonics)) for value in values]
     translated = [(value, document) for value, document in read if document.segments]
     if language and translated:
         translated.insert(0, (language, Document((), (IN_LANGUAGE + language.text,), str, str)))

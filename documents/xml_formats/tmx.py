@@ -6,10 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from documents.document import DocumentFile
-from documents.events import End, Event, Role, Start
-from documents.reading.xml_tree import Element, markup, read_xml
+from documents.events import Event, Role
+from documents.reading.xml_tree import Element, escape_xml, markup, read_xml
+from documents.text_formats.messages import message_block
 from documents.text_formats.plain_text import file_of
-from documents.xml_formats.trees import MixedText, structure, verbatim, xml_document
+from documents.xml_formats.trees import MixedText, on_one_line, structure, verbatim, xml_document
 from documents.xml_formats.xliff import paired
 from seq2seq.errors import DataError
 
@@ -24,7 +25,8 @@ def read_tmx(data: bytes, where: str) -> DocumentFile:
     if file.root.name != "tmx":
         raise DataError(where, f"is not TMX: its root is <{file.root.name[:80]}>", "check its suffix")
     units = Units()
-    return replace(file_of(file.decoded, xml_document(file, units.walk(file.root))), in_language=units.written)
+    read = file_of(file.decoded, xml_document(file, units.walk(file.root)))
+    return replace(read, in_language=units.written, warnings=tuple(units.warnings))
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,7 @@ class Units:
     """Reads the units of a file, and writes them when the language of the translation is known."""
 
     def __init__(self) -> None:
+        self.warnings: list[str] = []
         self._units: list[Unit] = []
         self._edge = f"unit-{secrets.token_hex(8)}"  # stands before and after each text, alone for all of its unit
 
@@ -84,9 +87,9 @@ class Units:
         self._units.append(Unit([markup(child) for child in element.children], element.children.index(source), empty))
         text = source.find(SEGMENT)
         assert text is not None
-        yield Start(element.tag + self._edge, self._edge + element.closing, Role.BLOCK, translate=True)
-        yield from TEXT.content(paired(text.children))
-        yield End()
+        opening, closing = element.tag + self._edge, self._edge + element.closing
+        content = on_one_line(TEXT.content(paired(text.children)))
+        yield from message_block(opening, closing, content, escape_xml, warn=self.warnings.append)
 
     def written(self, rendered: str, target: str) -> str:
         """The file as it is rendered, with each text in its unit."""

@@ -46,6 +46,12 @@ def structure(element: Element, walk: Callable[[Element], Iterator[Event]]) -> I
     yield End()
 
 
+def on_one_line(events: Iterator[Event]) -> Iterator[Event]:
+    """The events of a text whose line ends are spaces."""
+    for event in events:
+        yield Text(" ", event.markup) if isinstance(event, Text) and event.text == event.markup == "\n" else event
+
+
 @dataclass(frozen=True)
 class MixedText:
     """Events of elements with text and inline elements in any order, as in HTML.

@@ -6,10 +6,11 @@ from dataclasses import replace
 from functools import partial
 
 from documents.document import DocumentFile
-from documents.events import End, Event, Role, Start, Text
-from documents.reading.xml_tree import Element, Node, XmlFile, markup, read_xml
+from documents.events import Event, Role, Text
+from documents.reading.xml_tree import Element, Node, XmlFile, escape_xml, markup, read_xml
+from documents.text_formats.messages import message_block
 from documents.text_formats.plain_text import file_of
-from documents.xml_formats.trees import MixedText, around_root, structure, verbatim, xml_document
+from documents.xml_formats.trees import MixedText, around_root, on_one_line, structure, verbatim, xml_document
 from seq2seq.errors import DataError
 
 NAMESPACES = {
@@ -28,7 +29,9 @@ def read_xliff(data: bytes, where: str) -> DocumentFile:
     file = read_xml(data, where, NAMESPACES, doctype=True)
     if file.root.name != "xliff":
         raise DataError(where, f"is not XLIFF: its root is <{file.root.name[:80]}>", "check its suffix")
-    read = file_of(file.decoded, xml_document(file, walk(file.root)))
+    warnings: list[str] = []
+    document = xml_document(file, walk(file.root, warnings.append))
+    read = replace(file_of(file.decoded, document), warnings=tuple(warnings))
     attributes = file.root.attributes
     says_no_language = attributes.get("version", "").startswith("2.") and "trgLang" not in attributes
     return replace(read, in_language=with_target_language(file)) if says_no_language else read
@@ -47,7 +50,10 @@ def with_target_language(file: XmlFile) -> Callable[[str, str], str]:
     return written
 
 
-def walk(element: Element, keeps_space: bool = False) -> Iterator[Event]:
+Warn = Callable[[str], None]
+
+
+def walk(element: Element, warn: Warn, keeps_space: bool = False) -> Iterator[Event]:
     """An element of the file: a unit, or what is around units. `keeps_space`: whether white space around it means
     something."""
     keeps_space = space_is_kept(element, keeps_space)
@@ -55,11 +61,11 @@ def walk(element: Element, keeps_space: bool = False) -> Iterator[Event]:
     if element.attributes.get("translate") == "no":
         yield from verbatim(markup(element))
     elif element.name not in UNITS or source is None:
-        yield from structure(element, partial(walk, keeps_space=keeps_space))
+        yield from structure(element, partial(walk, warn=warn, keeps_space=keeps_space))
     elif target is not None and (target.text().strip() or target.elements):
         yield from verbatim(markup(element))
     else:
-        yield from unit(element, source, target, space_is_kept(source, keeps_space))
+        yield from unit(element, source, target, space_is_kept(source, keeps_space), warn)
 
 
 def space_is_kept(element: Element, around: bool) -> bool:
@@ -68,17 +74,16 @@ def space_is_kept(element: Element, around: bool) -> bool:
     return around if space is None else space == "preserve"
 
 
-def unit(element: Element, source: Element, target: Element | None, keeps_space: bool) -> Iterator[Event]:
+def unit(element: Element, source: Element, target: Element | None, keeps_space: bool, warn: Warn) -> Iterator[Event]:
     """A unit with a new target: in place of its empty one, else after the source and its segmentation."""
     segmented = element.find("seg-source")
     before = target or segmented or source
     at = element.children.index(before)
     yield from verbatim(element.tag + "".join(map(markup, element.children[: at if target else at + 1])))
     opening, closing = target_tags(source, target)
-    yield Start(opening, closing, Role.BLOCK, translate=True)
-    content = (segmented or source).children
-    yield from TEXT.content(paired(with_line_ends(content) if keeps_space else content))
-    yield End()
+    children = (segmented or source).children
+    content = TEXT.content(paired(with_line_ends(children) if keeps_space else children))
+    yield from message_block(opening, closing, on_one_line(content), escape_xml, mnemonics="&", warn=warn)
     yield from verbatim("".join(map(markup, element.children[at + 1 :])) + element.closing)
 
 
@@ -150,9 +155,8 @@ def role_of(element: Element) -> Role:
 
 def segment(element: Element) -> Iterator[Event]:
     """One of the sentences into which a source is divided."""
-    yield Start(element.tag, element.closing, Role.BLOCK, translate=True)
-    yield from TEXT.content(element.children)
-    yield End()
+    content = on_one_line(TEXT.content(element.children))
+    yield from message_block(element.tag, element.closing, content, escape_xml, mnemonics="&")
 
 
 TEXT = MixedText(role_of, segment)

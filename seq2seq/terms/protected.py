@@ -14,14 +14,12 @@ Every pattern takes time linear in the text.
 import re
 from typing import NamedTuple
 
+from seq2seq.terms.placeholders import PLACEHOLDER, TAG
 from seq2seq.text.words import UNSPACED_RANGES
 
 URL = r"(?:(?<!\w)(?:https?|ftp)://|(?<![\w.@])www\.)[^\s<>\"“”„«»‹›]+"
 EMAIL = r"(?<![\w.+-])[\w.+-]{1,64}@\w[\w-]*(?:\.\w[\w-]*)+"
-TEMPLATE = r"\{\{[^{}\n]{1,200}\}\}|[$%#]\{[^{}\n]{1,200}\}|\{ ?[\w.:!#\[\]-]{0,100} ?\}"
-# Not the `% d` of "50 % der", nor the `%i` of "100%ige".
-FORMAT = r"%(?:\d{1,2}\$)?(?:\(\w{1,100}\))?[-+#0]?\d{0,3}(?:\.\d{1,3})?(?:l{0,2}[diuoxXeEfFgGcs]|@)(?![^\W\d_])"
-TAG = r"</?[A-Za-z][^<>\n]{0,500}>"
+MARKUP = rf"{PLACEHOLDER}|(?=<)(?:{TAG})"
 
 SKIN, JOINER, PRESENTATION = "\U0001f3fb-\U0001f3ff", "\u200d", "\ufe0f"
 PICTOGRAPH = (
@@ -52,8 +50,8 @@ PLAIN = (
     rf"(?:[.,:/'’–-]{CODE}|[ \u00a0\u202f]\d{{2,20}}){{0,12}}(?!{LETTER}|[-–'’%]{LETTER})"
 )
 
-PROTECTED = re.compile("|".join(f"({one})" for one in (URL, EMAIL, TEMPLATE, FORMAT, TAG, EMOJI, NUMBER, PLAIN)))
-URL_GROUP, PLAIN_GROUP = 1, 8
+PROTECTED = re.compile("|".join(f"({one})" for one in (URL, EMAIL, MARKUP, EMOJI, NUMBER, PLAIN)))
+URL_GROUP, PLAIN_GROUP = 1, 6
 
 SENTENCE_MARKS = ".,;:!?…'’"
 BRACKETS = {")": "(", "]": "[", "}": "{"}

@@ -30,7 +30,14 @@ from service.http.responses import ResponseWarning
 from service.http.search_inputs import ModelInput, SearchInput, reserve_second_searches, split
 from service.http.streaming import EVENT_RESPONSES, OutputStream, respond_or_stream
 from service.inference import segmentation
-from service.inference.markup import INLINE_HTML_CHARACTERS, SourceText, escape_html, read_source, reading_cost
+from service.inference.markup import (
+    INLINE_HTML_CHARACTERS,
+    ReadFormat,
+    SourceText,
+    escape_html,
+    read_source,
+    reading_cost,
+)
 from service.inference.terms import RequestTerms
 from service.models import ServedModel
 from service.problems import Problem, problem_responses
@@ -51,11 +58,14 @@ def field_names(request: TextsRequest | MultimodalRequest) -> list[str]:
 
 
 async def read_texts(
-    service: Service, reservation: Reservation, request: TextsRequest | MultimodalRequest
+    service: Service,
+    reservation: Reservation,
+    request: TextsRequest | MultimodalRequest,
+    plain: ReadFormat | None = None,
 ) -> list[SourceText]:
     """The texts of a request, read in its format. Raises Problem, also once its documents have too many sentences:
-    further ones are not parsed."""
-    markup, most, found = request.markup, service.settings.sentences, 0
+    further ones are not parsed. `plain`: how those without markup are read."""
+    markup, most, found = request.markup or plain, service.settings.sentences, 0
     if markup is None or not request.input_texts:
         return [SourceText(text) for text in request.input_texts]
 

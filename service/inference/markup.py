@@ -6,17 +6,21 @@ from dataclasses import dataclass
 from typing import Literal
 
 from documents import Document, parse_html, parse_xml
+from documents.text_formats.messages import read_message
 from seq2seq.errors import DataError
 from service.problems import Problem
 
 # Start of a tag, comment or declaration (HTML, 13.2.5.6, the tag open state); any other `<` is text.
 MARKUP = re.compile(r"<[A-Za-z/!?][^\s>]*>?")
+# In plain text: an end tag, or a reference to a character. What has neither needs no document.
+IN_TEXT = re.compile(r"</\w|&(?:#?\w{2,31});")
 LONG_REFERENCE = re.compile(r"&#([0-9]{8,});?")  # html.unescape raises ValueError for numbers of thousands of digits
 MAX_DIGITS = 7  # of a character's number, without leading zeros
 INLINE_HTML_CHARACTERS = 1000  # characters decoded in less time than it takes to wake a thread
 PARSING_COST = 20  # the time to parse a character of a document, in that to decode one
 
 MarkupFormat = Literal["html", "xml"]
+ReadFormat = MarkupFormat | Literal["message"]  # a plain text whose tags and references to characters are read
 
 
 @dataclass(frozen=True)
@@ -32,11 +36,14 @@ class SourceText:
         return self.document is None and not self.text.strip()
 
 
-def read_source(text: str, field: str, markup: MarkupFormat | None) -> SourceText:
+def read_source(text: str, field: str, markup: ReadFormat | None) -> SourceText:
     """Read a text of a request in its format, None for plain text. Raises Problem, which names the field, for XML that
     is not well-formed, and for HTML whose unclosed tags would be written too often."""
-    if markup is None:
+    if markup is None or (markup == "message" and not IN_TEXT.search(text)):
         return SourceText(text)
+    if markup == "message":
+        document = read_message(text)
+        return SourceText(document.text, document) if document.segments else SourceText(text)
     if markup == "html" and not MARKUP.search(text):
         return SourceText(unescape(text))
     parse = parse_html if markup == "html" else parse_xml
@@ -47,9 +54,10 @@ def read_source(text: str, field: str, markup: MarkupFormat | None) -> SourceTex
     return SourceText(document.text, document)
 
 
-def reading_cost(text: str, markup: MarkupFormat | None) -> int:
+def reading_cost(text: str, markup: ReadFormat | None) -> int:
     """The work of reading a text, in characters without tags."""
-    is_document = markup == "xml" or (markup == "html" and MARKUP.search(text) is not None)
+    pattern = MARKUP if markup == "html" else IN_TEXT
+    is_document = markup == "xml" or (markup is not None and pattern.search(text) is not None)
     return len(text) * (PARSING_COST if is_document else 1)
 
 

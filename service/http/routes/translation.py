@@ -31,7 +31,9 @@ async def translate(service: Service, reservation: Reservation, request: Transla
         raise Problem.in_field("target_prefix", "is for one text without markup: send `q` as a string")
     if request.target_prefix is None and request.min_alternative_expansion_prob is not None:
         raise Problem.in_field("min_alternative_expansion_prob", "is for requests with `target_prefix`")
-    texts = await read_texts(service, reservation, request)
+    # An explanation and a target prefix are about the text as it is sent.
+    as_sent = request.explain or request.target_prefix is not None or request.protect is False
+    texts = await read_texts(service, reservation, request, None if as_sent else "message")
     if request.markup and request.split_mode == "1":  # the number of lines is known once the text is read
         segmentation.check_lines([source.text for source in texts], service.settings.sentences)
     if request.explain and any(source.document for source in texts):

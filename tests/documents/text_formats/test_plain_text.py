@@ -17,7 +17,7 @@ def test_lines_and_columns_are_translated_by_themselves():
 def test_addresses_and_placeholders_stay():
     text = "Siehe https://x.de/a?b=1 oder a.b@x.de, {name}, %(x)s, ${y} und {{ z }} da"
     written = translated(text, "a.txt", backwards).decode()
-    assert texts(text, "a.txt") == ["Siehe oder,,, und da"]
+    assert texts(text, "a.txt") == ["Siehe oder und da"]
     for kept in ("https://x.de/a?b=1", "a.b@x.de", "{name}", "%(x)s", "${y}", "{{ z }}"):
         assert written.count(kept) == 1
 

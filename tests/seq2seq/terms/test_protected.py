@@ -22,6 +22,9 @@ def found(text: str, plain_number: bool = False) -> list[str]:
         ('Klicken <x id="1"/> <b>hier</b>', ['<x id="1"/>', "<b>", "</b>"]),
         ("Schön 😀👩‍👩‍👧 und 🇩🇪 und 👍🏽!", ["😀👩‍👩‍👧", "🇩🇪", "👍🏽"]),
         ("Er läuft 5 km in 3,5 % Steigung bei -10 °C.", ["5 km", "3,5 %", "-10 °C"]),
+        ("Der {% if x %} Hund {{{name}}} {a:{b}} <%= x %>", ["{% if x %}", "{{{name}}}", "{a:{b}}", "<%= x %>"]),
+        ("Sieht :name und %name%, $NAME$, $t(a), <0>müde</0>", [":name", "%name%", "$NAME$", "$t(a)", "<0>", "</0>"]),
+        ("Groß: %dx%d, %ds, %*d, <#123>", ["%d", "%d", "%d", "%*d", "<#123>"]),
         ("Das kostet $20, 1.000,50 € oder 10-15 GBP", ["$20", "1.000,50 €", "10-15 GBP"]),
     ],
 )
@@ -34,6 +37,7 @@ def test_it_is_found_as_it_stands(text: str, expected: list[str]) -> None:
     [
         "2 Hunde laufen im Jahr 2015 um 12:30 Uhr.",
         "die Hälfte der Leute",
+        "<Der Hund schläft.> :-) Feld:name, std::x, in % der",
         "100%ige Sicherheit",
         "a < b und c > d",
         "Er sagt: {\nnein\n}",
@@ -67,7 +71,40 @@ def test_a_percentage_before_a_word_is_no_format() -> None:
 
 
 @pytest.mark.parametrize(
-    "part", ["a", "1 ", "1.", "{", "{{", "<a", "a@", "a.", "%", "http://", "😀", "(", "@a.", "-1-", "A-", "1 2", "v"]
+    "part",
+    [
+        "a",
+        "1 ",
+        "1.",
+        "{",
+        "{{",
+        "<a",
+        "a@",
+        "a.",
+        "%",
+        "http://",
+        "😀",
+        "(",
+        "@a.",
+        "-1-",
+        "A-",
+        "1 2",
+        "v",
+        "{%",
+        "{{ ",
+        "<a b='",
+        "<a b ",
+        "$t(",
+        "{x:",
+        "%(",
+        "$a",
+        ":a_",
+        "%|",
+        "<!--",
+        "&a",
+        "${x{",
+        "{a,",
+    ],
 )
 def test_no_text_takes_quadratic_time(part: str) -> None:
     """Patterns that try every length at every position would not end before the test's time is over."""

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from documents.text_formats.values import ReadOptions
 from seq2seq.terms import TermOptions
 from service.files.file_job import FileJob, FileRequest
 from service.files.job_queue import FileJobs
@@ -49,7 +50,7 @@ class Translating:
         file = self.jobs.create_file()
         self.jobs.write(file, name.encode())
         file.close()
-        request = FileRequest(name, "de", "en", None, "id", no_terms, free, self.refund)
+        request = FileRequest(name, "de", "en", None, "id", no_terms, free, self.refund, ReadOptions())
         job = FileJob(caller, caller, request, file)
         self.jobs.submit(job)
         return job

@@ -107,6 +107,15 @@ def test_inline_tags_stand_where_the_explanation_links_their_words(client, tagge
     assert "<" in expected.removeprefix("<")
 
 
+def test_tags_and_references_in_plain_text_are_read(client):
+    plain = {**ASK, "format": "text"}
+    tagged = client.post("/translate", json={**plain, "q": "Im Park l&auml;uft <b>ein Hund</b>."}).json()
+    untagged = client.post("/translate", json={**plain, "q": "Im Park läuft ein Hund."}).json()
+    written = tagged["translatedText"]
+    assert written.count("<b>") == written.count("</b>") == 1 and "<b></b>" not in written and "&auml;" not in written
+    assert written.replace("<b>", "").replace("</b>", "") == untagged["translatedText"]
+
+
 def test_alternatives_are_documents_with_the_same_tags(client):
     request = {**ASK, "q": "<p>Im Park läuft <b>ein Hund</b>. <i>Eine Katze</i> schläft.</p>", "alternatives": 3}
     answer = client.post("/translate", json=request).json()
