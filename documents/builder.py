@@ -5,9 +5,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from documents.document import Document, Segment
-from documents.events import Elements, End, Event, Role, Start, Text
+from documents.events import AttributeText, Elements, End, Event, Role, Start, Text
 from documents.inline import InlineTag, Template
-from documents.protection import cut_protected
+from documents.invisible import invisible_forms, without_invisible
+from documents.placement import CLOSING_MARKS
+from documents.protection import cut_protected, is_word
+from documents.untranslated import has_letters, protect_untranslated
 
 WHITE_SPACE = re.compile("[ \t\n\r\f]+")  # what HTML and XML count as white space; a no-break space is text
 
@@ -23,6 +26,8 @@ class Paragraph:
         self.raw: list[str | int] = []
         self._tags: list[InlineTag] = []
         self._open: list[int] = []
+        self._places: list[tuple[int, int]] = []  # where each tag stands in `raw`
+        self._displayed: list[str] = []  # the text with characters that are not displayed
         self._text: list[str] = []
         self._length = 0
         self._last = "\n"  # the last character; at first as after a line break
@@ -30,12 +35,20 @@ class Paragraph:
         self._space = ""  # white space after the last character
         self._space_before_mark = 0  # how much of it is before the last tag that is seen, which is set off by it
         self._seen: list[int] = []  # tags that are seen, after the last character or white space
+        self._divides = False  # whether one of them divides words
         self._begun = False  # whether there is a character, or a tag that is seen
         self._last_break = -1
 
     def segment(self) -> tuple[str, Segment, str]:
         """The text with its tags, and the white space before and after it."""
-        return self._leading, Segment("".join(self._text), tuple(self._tags)), self._space[self._space_before_mark :]
+        forms = invisible_forms("".join(self._displayed))
+        segment = Segment("".join(self._text), tuple(self._tags), forms=forms)
+        return self._leading, segment, self._space[self._space_before_mark :]
+
+    def written(self, number: int) -> Template:
+        """All of a tag as it stands in the document."""
+        start, end = self._places[number]
+        return tuple(self.raw[start:end])
 
     def add_text(self, text: str, markup: str) -> None:
         """Add text; `markup` is how it stands in the document."""
@@ -49,23 +62,26 @@ class Paragraph:
 
     def open(self, opening: Template, closing: str) -> None:
         """Open an inline tag."""
+        number = self._add_tag(InlineTag(0, 0, opening, closing))
         self.raw += opening
-        self._open.append(self._add_tag(InlineTag(0, 0, opening, closing)))
+        self._open.append(number)
 
     def close(self) -> None:
         """Close the inline tag that was opened last."""
         number = self._open.pop()
         self.raw.append(self._tags[number].closing)
+        self._places[number] = self._places[number][0], len(self.raw)
         self._update(number, end=self._length)
 
-    def add_mark(self, markup: Template, seen: bool) -> None:
-        """Add a tag without text of this paragraph."""
+    def add_mark(self, markup: Template, seen: bool, divides: bool = False) -> None:
+        """Add a tag without text of this paragraph. `divides`: between two words it is as a space."""
         self.raw += markup
         is_set_off = bool(self._space) or (self._last == "\n" and not self._seen)
         number = self._add_tag(InlineTag(0, 0, markup, space_before=seen and is_set_off))
         if seen:
             self._begin()
             self._seen.append(number)
+            self._divides |= divides
             self._space_before_mark = len(self._space)
 
     def add_protected(self, markup: Template, text: str) -> None:
@@ -93,25 +109,44 @@ class Paragraph:
     def _add_tag(self, tag: InlineTag) -> int:
         parent = self._open[-1] if self._open else None
         self._tags.append(replace(tag, start=self._length, end=self._length, parent=parent))
+        self._places.append((len(self.raw), len(self.raw)))
         return len(self._tags) - 1
 
     def _update(self, number: int, **fields: object) -> None:
         self._tags[number] = replace(self._tags[number], **fields)  # type: ignore[arg-type]
 
-    def _write(self, text: str) -> None:
-        if text:
+    def _write(self, written: str) -> None:
+        self._displayed.append(written)
+        if text := without_invisible(written):
             self._begin()
+            self._end_marks(text[0])
             self._write_space()
             self._space_before_mark = 0
-            self._seen.clear()
             self._text.append(text)
             self._length += len(text)
             self._last = text[-1]
+
+    def _end_marks(self, following: str) -> None:
+        """Before a character, without white space: between words a mark is as a space, and before a full stop it is set
+        off from the word that may stand there in the translation."""
+        if self._divides and not self._space and is_word(self._last) and is_word(following):
+            self._update(self._seen[-1], divides=True)
+            self._text.append(" ")
+            self._length += 1
+        if self._seen and following in CLOSING_MARKS:
+            for number in self._seen:
+                self._update(number, space_after=True)
+            if self._last != "\n":
+                self._space = ""  # that before the mark
+        self._seen.clear()
+        self._divides = False
 
     def _add_space(self, space: str) -> None:
         for number in self._seen:
             self._update(number, space_after=True)
         self._seen.clear()
+        self._divides = False
+        self._displayed.append(" ")
         self._space += space
 
     def _begin(self) -> None:
@@ -137,11 +172,6 @@ Escape = Callable[[str], str]
 def build_document(events: Sequence[Event], escape: Escape, escape_attribute: Escape) -> Document:
     """Divide a document into segments. `escape` and `escape_attribute` write text in the document's format."""
     return DocumentBuilder(events, escape, escape_attribute).build()
-
-
-def has_letters(text: str) -> bool:
-    """Whether there is something to translate: numbers, marks and symbols alone stay as they are."""
-    return any(character.isalpha() for character in text)
 
 
 class DocumentBuilder:
@@ -199,7 +229,8 @@ class DocumentBuilder:
             self._end_paragraph()
             self._template += [*opening, self._verbatim(n, end)]
         else:
-            self._paragraph.add_mark((*opening, self._verbatim(n, end)), event.seen)
+            divides = role is not Role.INLINE or not event.closing
+            self._paragraph.add_mark((*opening, self._verbatim(n, end)), event.seen, divides)
         return end
 
     def _role(self, n: int, event: Start) -> tuple[Role, bool]:
@@ -243,7 +274,7 @@ class DocumentBuilder:
             self._end_paragraph()
             content = (*self._template, event.closing)
             self._template, self._paragraph = self._around.pop()
-            self._paragraph.add_mark(content, seen=True)
+            self._paragraph.add_mark(content, seen=True, divides=True)
 
         self._at_end.append(end)
 
@@ -251,7 +282,7 @@ class DocumentBuilder:
         """Add what has been read since the last block as a segment or, if there is nothing to translate, as it is."""
         paragraph, self._paragraph = self._paragraph, Paragraph()
         leading, segment, trailing = paragraph.segment()
-        segment = cut_protected(segment)
+        segment = cut_protected(protect_untranslated(segment, paragraph.written, self._escape))
         if has_letters(segment.text):
             self._template += [leading, self._add_segment(segment), trailing]
         else:
@@ -266,11 +297,17 @@ class DocumentBuilder:
         template: list[str | int] = []
         done = 0
         for attribute in event.attributes if translated else ():
-            if has_letters(attribute.value):
-                number = self._add_segment(Segment(attribute.value, attribute=attribute.name))
+            segment = self._attribute(attribute)
+            if has_letters(segment.text):
+                number = self._add_segment(segment)
                 template += [event.markup[done : attribute.start], f'{attribute.name}="', number, '"']
                 done = attribute.end
         return (*template, event.markup[done:])
+
+    def _attribute(self, attribute: AttributeText) -> Segment:
+        text = without_invisible(attribute.value)
+        segment = Segment(text, attribute=attribute.name, forms=invisible_forms(attribute.value))
+        return cut_protected(protect_untranslated(segment, lambda number: (), self._escape_attribute))
 
     def _markup(self, event: Event) -> str:
         """An event as it is written, except an end."""
