@@ -34,8 +34,8 @@ class Paragraph:
         self._leading = ""  # white space before the first character
         self._space = ""  # white space after the last character
         self._space_before_mark = 0  # how much of it is before the last tag that is seen, which is set off by it
-        self._seen: list[int] = []  # tags that are seen, after the last character or white space
-        self._divides = False  # whether one of them divides words
+        self._mark: int | None = None  # the last tag that is seen, if it is after the last character or white space
+        self._divides = False  # whether it, or one that it touches, divides words
         self._begun = False  # whether there is a character, or a tag that is seen
         self._last_break = -1
 
@@ -76,11 +76,11 @@ class Paragraph:
     def add_mark(self, markup: Template, seen: bool, divides: bool = False) -> None:
         """Add a tag without text of this paragraph. `divides`: between two words it is as a space."""
         self.raw += markup
-        is_set_off = bool(self._space) or (self._last == "\n" and not self._seen)
+        is_set_off = self._mark is None and (bool(self._space) or self._last == "\n")
         number = self._add_tag(InlineTag(0, 0, markup, space_before=seen and is_set_off))
         if seen:
             self._begin()
-            self._seen.append(number)
+            self._mark = number
             self._divides |= divides
             self._space_before_mark = len(self._space)
 
@@ -129,23 +129,22 @@ class Paragraph:
     def _end_marks(self, following: str) -> None:
         """Before a character, without white space: between words a mark is as a space, and before a full stop it is set
         off from the word that may stand there in the translation."""
+        if self._mark is None:
+            return
         if self._divides and not self._space and is_word(self._last) and is_word(following):
-            self._update(self._seen[-1], divides=True)
+            self._update(self._mark, divides=True)
             self._text.append(" ")
             self._length += 1
-        if self._seen and following in CLOSING_MARKS:
-            for number in self._seen:
-                self._update(number, space_after=True)
+        if following in CLOSING_MARKS:
+            self._update(self._mark, space_after=True)
             if self._last != "\n":
                 self._space = ""  # that before the mark
-        self._seen.clear()
-        self._divides = False
+        self._mark, self._divides = None, False
 
     def _add_space(self, space: str) -> None:
-        for number in self._seen:
-            self._update(number, space_after=True)
-        self._seen.clear()
-        self._divides = False
+        if self._mark is not None:
+            self._update(self._mark, space_after=True)
+        self._mark, self._divides = None, False
         self._displayed.append(" ")
         self._space += space
 

@@ -183,7 +183,10 @@ class PieceWriter:
 
     def write_text(self, text: str) -> None:
         """Add text. A line feed is written by its tag; one without a tag would be a space."""
-        text = text.replace("\n", "" if self._in_line_break else " ").removeprefix(" " if self._divides else "")
+        text = text.replace("\n", "" if self._in_line_break else " ")
+        if not text:
+            return
+        text = text.removeprefix(" " if self._divides else "")
         self._divides = False
         if not text:
             return

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 from documents.builder import build_document
 from documents.document import Document
 from documents.events import End, Event, Role, Start, Text
+from documents.untranslated import ADDRESS
 
 TIME = r"<(?:\d+:)?\d+:\d\d\.\d+>"  # of WebVTT: when the words after it appear
 TAG = rf"</?[A-Za-z][^<>\n]*>|{TIME}|\{{\\[^{{}}\n]*\}}"  # of HTML and WebVTT; {\an8} of subtitles
-ADDRESS = r"(?:(?:https?|ftp)://|\bwww\.)[^\s<>\"]*[\w/]|(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63})+"
 PLACEHOLDER = (
     ADDRESS + r"|\$?\{\{[^{}\n]*\}\}|[$#%]?\{[^{}\n]*\}"  # {name} ${x} #{x} %{x} {{ x }}
     r"|%\([^()\n]*\)[#0+-]?\d*(?:\.\d+)?[a-zA-Z]"  # %(name)s
@@ -18,6 +18,7 @@ PLACEHOLDER = (
     r"|&#?\w+;"  # character references
 )
 PIECE = re.compile(rf"(?P<line>\r\n|\n|\r)|(?P<tag>{TAG})|(?P<placeholder>{PLACEHOLDER})")
+LINE_BREAK = re.compile(r"</?br\s*/?>", re.IGNORECASE)
 NAME = re.compile(r"</?([A-Za-z][\w:-]*)")
 
 
@@ -53,7 +54,8 @@ def mark(markup: str, kind: str) -> Iterator[Event]:
     if kind == "placeholder":
         yield from protected(markup)
     else:
-        yield Start(markup, "", Role.LINE_BREAK if kind == "line" else Role.VERBATIM)
+        is_break = kind == "line" or LINE_BREAK.fullmatch(markup)
+        yield Start(markup, "", Role.LINE_BREAK if is_break else Role.VERBATIM, seen=True)
         yield End()
 
 

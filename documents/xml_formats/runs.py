@@ -38,7 +38,7 @@ class Field:
         instruction = "".join(
             element.text() for run in self.begin for element in run.walk() if element.name == INSTRUCTION
         )
-        return instruction.split()[:1] == ["HYPERLINK"]
+        return instruction.split()[:1] in (["HYPERLINK"], ["TOC"])  # a table of contents of one entry
 
 
 def with_fields(nodes: Sequence[Element], run: str) -> Iterator[Element | Field]:
