@@ -112,7 +112,7 @@ def word_spans(tags: Sequence[InlineTag], words: Sequence[CharacterSpan]) -> "li
     starts, ends = [start for start, _ in words], [end for _, end in words]
     spans: list[TagSpan] = []
     taken: dict[int | None, int] = {}  # by parent: the end of the last tag in it
-    last: dict[int | None, tuple[int, bool]] = {}  # by parent: where it stands, and whether it belongs to what follows
+    last: dict[int | None, tuple[int, bool]] = {}  # by parent: where the last tag ends, and whether it belongs to what follows
     for tag in tags:
         parent = TagSpan(0, len(words)) if tag.parent is None else spans[tag.parent]
         start, end = bisect_right(ends, tag.start), bisect_left(starts, tag.end)
@@ -121,9 +121,9 @@ def word_spans(tags: Sequence[InlineTag], words: Sequence[CharacterSpan]) -> "li
         start = min(max(start, parent.start, taken.get(tag.parent, 0)), parent.end)
         end = max(min(end, parent.end), start)
         taken[tag.parent] = end
-        touches_next = last.get(tag.parent) == (tag.start, True) and not tag.space_before
+        touches_next = last.get(tag.parent) == (start, True) and not tag.space_before
         belongs_to_next = touches_next or (tag.space_before and not tag.space_after)
-        last[tag.parent] = tag.end, belongs_to_next
+        last[tag.parent] = end, belongs_to_next
         spans.append(TagSpan(start, end, tag.parent, "next" if belongs_to_next else "previous"))
     return spans
 

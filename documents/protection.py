@@ -31,7 +31,7 @@ class Cut:
     """A text without the characters of protected tags.
 
     before: the text with them. moved: the new offset of each of its characters, and of its end. divides: the ends of
-    the cuts in whose place is a space.
+    the cuts in whose place is a space. marks: where tags without characters stand that are set off only before.
     """
 
     before: str
@@ -39,6 +39,7 @@ class Cut:
     moved: Sequence[int]
     removed: Collection[int]
     divides: Collection[int]
+    marks: Collection[int]
 
     @staticmethod
     def of(segment: Segment) -> "Cut":
@@ -53,7 +54,8 @@ class Cut:
         moved = [0] * (len(text) + 1)
         for n in kept:
             moved[n + 1] = 1
-        return Cut(text, "".join(written[n] for n in kept), list(accumulate(moved)), removed | spaces, divides)
+        marks = {tag.start for tag in segment.tags if tag.space_before and not tag.space_after}
+        return Cut(text, "".join(written[n] for n in kept), list(accumulate(moved)), removed | spaces, divides, marks)
 
     def tag(self, tag: InlineTag) -> InlineTag:
         """A tag in the new text. One that is protected has no characters, and is set off by spaces as they were; before
@@ -62,11 +64,12 @@ class Cut:
         if not tag.protected:
             return replace(tag, start=start, end=end)
         before, after = self.before[tag.start - 1 : tag.start], self.before[tag.end : tag.end + 1]
+        is_after_mark = tag.start - len(before.rstrip("\n")) in self.marks and not before.strip()
         return replace(
             tag,
             start=start,
             end=start,
-            space_before=tag.start - 1 not in self.removed and sets_off(before),
+            space_before=tag.start - 1 not in self.removed and not is_after_mark and sets_off(before),
             space_after=tag.end not in self.removed and (sets_off(after) or after in CLOSING_MARKS),
             divides=tag.end in self.divides,
         )

@@ -15,7 +15,7 @@ SENTENCE_END = ".!?…。！？，、；："
 UNSPACED_LANGUAGES = {"zh", "ja", "th", "lo", "km", "my", "bo", "dz"}  # languages without spaces between sentences
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _SENTENCE_END_INSIDE = re.compile(r"[.!?…][^\w\s]{0,3}[^\S\n\r]+(?=\S)|[。！？](?=[^\s。！？])")
-# Emoji, arrows, bullets and the like, of which none is a letter, digit, bracket, dash or sign of arithmetic or currency.
+# Emoji, arrows, bullets and the like; no letter, digit, bracket, dash, or sign of arithmetic or currency.
 _SIGN = (
     "[\u2022\u2023\u203c\u2043\u2049\u2190-\u21ff\u2300-\u23ff"
     "\u25a0-\u27bf\u2b00-\u2bff\ufe0f\u200d\U0001f000-\U0001faff*#]"
@@ -26,8 +26,8 @@ _WRITTEN_LINE = re.compile(r"\S[^\n\r\v\f\x85\u2028\u2029]*")
 
 
 def split_sentences(text: str, language: str | None = None) -> list[tuple[int, int]]:
-    """Character spans of the sentences, without surrounding white space; a blank text has none. What has no letters, such
-    as a list's number or an emoji before a sentence, belongs to none, unless the text has nothing else.
+    """Character spans of the sentences, without surrounding white space; a blank text has none. What has no letters,
+    such as a list's number or an emoji before a sentence, belongs to none, unless the text has nothing else.
 
     Uses sentencex's rules and abbreviations for the language (ISO code); for None or an unsupported language those of
     English. A line break does not end a sentence, but an empty line does.

@@ -1,0 +1,93 @@
+"""Anchors of headings in Markdown, which are made of their text: links to a heading follow its translation."""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from urllib.parse import quote, unquote
+
+from markdown_it.token import Token
+
+from documents.masks import RUN, Masks
+from documents.text_formats.markdown_parser import MarkdownParser
+
+BEGIN, END = "\ufdd0", "\ufdd1"  # around the fragment of a link while a file is written: no characters (Unicode, 23.7)
+MARKED = re.compile(f"{BEGIN}([^{BEGIN}{END}]*){END}")
+LINK = re.compile(r"(\]\(\s*<?#)([^\s)>]+)")
+REFERENCE = re.compile(r"^ {0,3}\[[^\]\n]+\]:[ \t]*<?#([^\s>]+)", re.MULTILINE)
+HREF = re.compile(r"""(href=["']#)([^"'\s>]+)""")
+
+
+def marked_link(closing: str) -> str:
+    """What is written after the text of a link, with its fragment marked if it is nothing else."""
+    return LINK.sub(rf"\1{BEGIN}\2{END}", closing, count=1)
+
+
+def marked_html(tag: str) -> str:
+    """A tag of HTML with the fragment of its link marked."""
+    return HREF.sub(rf"\1{BEGIN}\2{END}", tag)
+
+
+def slug(text: str) -> str:
+    """The anchor of a heading, as GitHub makes it: lower case, without punctuation, and - for a space."""
+    return re.sub(r"[^\w\- ]", "", RUN.sub("", text).strip().lower()).replace(" ", "-")
+
+
+def numbered(slugs: Sequence[str]) -> list[str]:
+    """The anchors of headings in order: equal ones are numbered."""
+    seen: Counter[str] = Counter()
+    anchors = []
+    for each in slugs:
+        anchors.append(f"{each}-{seen[each]}" if seen[each] else each)
+        seen[each] += 1
+    return anchors
+
+
+def displayed(heading: Token) -> str:
+    """The text of a heading without its markup."""
+    children = heading.children or []
+    return "".join(" " if child.type == "softbreak" else child.content for child in children if is_text(child))
+
+
+def is_text(token: Token) -> bool:
+    return token.type in ("text", "text_special", "code_inline", "softbreak")
+
+
+class Anchors:
+    """The anchors of a file's headings.
+
+    definitions: the places of the fragments of link definitions.
+    """
+
+    def __init__(self, text: str, tokens: Sequence[Token], masks: Masks) -> None:
+        openings = [n for n, token in enumerate(tokens) if token.type == "heading_open"]
+        self._headings = [displayed(tokens[n + 1]) for n in openings if tokens[n + 1].content]
+        self._explicit = [masks.unmask(heading).rstrip().endswith("}") for heading in self._headings]
+        code = {line for token in tokens if token.type in ("fence", "code_block") for line in range(*(token.map or ()))}
+        self.definitions = [
+            match.span(1) for match in REFERENCE.finditer(text) if text.count("\n", 0, match.start()) not in code
+        ]
+
+    def marked(self, fragment: str) -> str:
+        """The fragment of a definition, marked."""
+        return f"{BEGIN}{fragment}{END}"
+
+    def renamed(self, translations: Sequence[str | None]) -> Callable[[str], str]:
+        """Writes the marked fragments of a file, those of headings as their translations have them; None for a heading
+        that stays."""
+        parser = MarkdownParser()
+        new = [
+            old if translation is None else displayed(parser.parseInline(translation)[0])
+            for old, translation in zip(self._headings, translations, strict=True)
+        ]
+        before, after = (numbered(list(map(slug, headings))) for headings in (self._headings, new))
+        names = dict(zip(before, after, strict=True))
+        for anchor, explicit in zip(before, self._explicit, strict=True):
+            if explicit:
+                del names[anchor]
+
+        def fragment(found: "re.Match[str]") -> str:
+            written, plain = found[1], unquote(found[1]).lower()
+            name = names.get(plain, plain)
+            return written if name == plain else quote(name) if "%" in written else name
+
+        return lambda text: MARKED.sub(fragment, text)
