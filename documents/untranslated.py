@@ -14,9 +14,7 @@ from documents.placement import CLOSING_MARKS
 ADDRESS = r"(?:(?:https?|ftp)://|\bwww\.)[^\s<>\"]*[\w/]|(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63})+"
 # {{ x }}, {{{ x }}}, {{< x >}}, {% x %}, {# x #}, <%= x %>, ${x}, {name}; each ends before the next begins, so that the
 # time is linear in the text.
-TEMPLATE_TAG = (
-    r"\{\{\{?[^{}]*\}\}\}?|\{%(?:[^%{]|%(?!\})|\{(?!%))*%\}|\{#(?:[^#{]|#(?!\})|\{(?!#))*#\}|<%(?:[^%<]|%(?!>)|<(?!%))*%>"
-)
+TEMPLATE_TAG = r"\{\{\{?[^{}]*\}\}\}?|\{%(?:[^%{]|%(?!\})|\{(?!%))*%\}|\{#(?:[^#{]|#(?!\})|\{(?!#))*#\}|<%(?:[^%<]|%(?!>)|<(?!%))*%>"
 TEMPLATE = TEMPLATE_TAG + r"|[$#%@]\{[^{}\n]{1,200}\}|\{ ?[\w.:!#\[\]-]{0,100} ?\}"
 MENTION = r"(?<![\w@/.])@[^\W_](?:[\w.-]*\w)?(?:@[\w-]+(?:\.[\w-]+)+)?"  # @user, @user@host
 HASHTAG = r"(?<![\w&/#])#(?=\d*[^\W\d])\w+"
@@ -32,9 +30,7 @@ def has_letters(text: str) -> bool:
     return any(character.isalpha() for character in text)
 
 
-def protect_untranslated(
-    segment: Segment, written: Callable[[int], Template], escape: Callable[[str], str]
-) -> Segment:
+def protect_untranslated(segment: Segment, written: Callable[[int], Template], escape: Callable[[str], str]) -> Segment:
     """The segment with protected tags around its text that is not translated. `written`: all of a tag, by its number,
     as it stands in the document."""
     tags = protect_elements(segment.text, segment.tags, written) if segment.tags else ()
@@ -87,9 +83,10 @@ def protect_elements(text: str, tags: Sequence[InlineTag], written: Callable[[in
         is_element = tag.closing and tag.start < tag.end and not (tag.protected or tag.line_break)
         has_only_signs = is_element and signs.any_in(tag.start, tag.end) and not letters.any_in(tag.start, tag.end)
         new = replace(tag, parent=numbers[tag.parent])
-        if has_only_signs and is_mark(text, tag.start, tag.end):
+        start = tag.start + (text[tag.start : tag.start + 1] == " ")  # the space before it
+        if has_only_signs and is_mark(text, start, tag.end):
             numbers[n] = -1
-            new = replace(new, opening=written(n), closing="", protected=True)
+            new = replace(new, start=start, opening=written(n), closing="", protected=True)
         else:
             numbers[n] = len(kept)
         kept.append(new)

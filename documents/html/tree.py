@@ -27,7 +27,7 @@ from seq2seq.errors import DataError
 WHOLE_DOCUMENT = re.compile(r"<(?:!doctype|html|head|body|frameset)(?=[\s/>])", re.IGNORECASE)
 DOCTYPE = re.compile(r"<!doctype[^>]*>", re.IGNORECASE)
 UNREADABLE = re.compile("\r\n?|[\0\ud800-\udfff]")
-MASKED = re.compile("\\?([\U000F0000-\U0010FFFD])\\1*")  # what stands in content for an instruction, as a comment
+MASKED = re.compile("\\?([\U000f0000-\U0010fffd])\\1*")  # what stands in content for an instruction, as a comment
 UNSEEN_CODE = ("<?x", "<![", "{#", "<%#", "<%-")  # declarations, CDATA, and comments of templates
 SPACE = " \t\n\f"
 END_OF_NAME = tuple(f"{SPACE}/>")

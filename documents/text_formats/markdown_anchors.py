@@ -1,8 +1,10 @@
 """Anchors of headings in Markdown, which are made of their text: links to a heading follow its translation."""
 
 import re
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Sequence
+from itertools import compress
 from urllib.parse import quote, unquote
 
 from markdown_it.token import Token
@@ -61,10 +63,11 @@ class Anchors:
     def __init__(self, text: str, tokens: Sequence[Token], masks: Masks) -> None:
         openings = [n for n, token in enumerate(tokens) if token.type == "heading_open"]
         self._headings = [displayed(tokens[n + 1]) for n in openings if tokens[n + 1].content]
-        self._explicit = [masks.unmask(heading).rstrip().endswith("}") for heading in self._headings]
+        self._implicit = [not masks.unmask(heading).rstrip().endswith("}") for heading in self._headings]
         code = {line for token in tokens if token.type in ("fence", "code_block") for line in range(*(token.map or ()))}
+        starts = [match.end() for match in re.finditer("\n", text)]
         self.definitions = [
-            match.span(1) for match in REFERENCE.finditer(text) if text.count("\n", 0, match.start()) not in code
+            match.span(1) for match in REFERENCE.finditer(text) if bisect_right(starts, match.start()) not in code
         ]
 
     def marked(self, fragment: str) -> str:
@@ -79,11 +82,8 @@ class Anchors:
             old if translation is None else displayed(parser.parseInline(translation)[0])
             for old, translation in zip(self._headings, translations, strict=True)
         ]
-        before, after = (numbered(list(map(slug, headings))) for headings in (self._headings, new))
-        names = dict(zip(before, after, strict=True))
-        for anchor, explicit in zip(before, self._explicit, strict=True):
-            if explicit:
-                del names[anchor]
+        made = [[slug(text) for text in compress(texts, self._implicit)] for texts in (self._headings, new)]
+        names = dict(zip(*map(numbered, made), strict=True))
 
         def fragment(found: "re.Match[str]") -> str:
             written, plain = found[1], unquote(found[1]).lower()

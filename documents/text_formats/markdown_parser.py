@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from markdown_it import MarkdownIt
 from markdown_it.rules_block import StateBlock
+from markdown_it.ruler import RuleOptionsType
 from markdown_it.rules_core import StateCore
 from markdown_it.rules_inline import StateInline, autolink, backtick, escape, html_inline, image, link, newline
 from markdown_it.token import Token
@@ -19,7 +20,10 @@ INDENT = 4  # columns of the lines that belong to a footnote or an admonition
 # `::: note Title`, `:::note[Title]`, `:::{note} Title` (markdown-it, Docusaurus, MyST), `!!! note "Title"`, `??? note`,
 # `=== "Title"` (MkDocs).
 CONTAINER = re.compile(rf"(:{{3,}}[ \t]*(?:{MASKED}|[A-Za-z][\w-]*)?[ \t]*\[?)(?P<title>[^\n\]]*)")
-ADMONITION = re.compile(r'((?:!!!|\?\?\?\+?)[ \t]+[\w-][\w -]*"?|===[!+]?[ \t]+")(?P<title>[^"\n]*)"?[ \t]*')
+ADMONITION = re.compile(
+    r'((?:(?:!!!|\?\?\?\+?)[ \t]+[\w-][\w -]*|===[!+]?[ \t]+)")(?P<title>[^"\n]*)"[ \t]*$'
+    r"|((?:!!!|\?\?\?\+?)[ \t]+[\w-]+)[ \t]*$"
+)
 # Masked tags alone, tables of contents, labels of MyST.
 NO_TEXT = re.compile(rf"(?:{MASKED}[ \t]*)+|\[{{1,2}}_?TOC_?\]{{1,2}}[ \t]*|\([\w:.-]+\)=[ \t]*", re.IGNORECASE)
 MODULE = re.compile(  # MDX: up to the next empty line
@@ -33,7 +37,8 @@ InlineRule = Callable[[StateInline, bool], bool]
 class MarkdownParser(MarkdownIt):
     """Parses CommonMark with tables, strikethrough, footnotes, tasks, alerts and admonitions into tokens.
 
-    A token `mark` stands before the text of a footnote, task, alert or admonition, or for lines that are no text; its content is the mark as it is written. Inline
+    A token `mark` stands before the text of a footnote, task, alert or admonition, or for lines that are no text; its
+    content is the mark as it is written. Inline
     tokens that are markup by themselves have their source in `meta["source"]`, links and images also what is written
     after their text in `meta["closing"]`.
     """
@@ -42,7 +47,7 @@ class MarkdownParser(MarkdownIt):
         super().__init__("commonmark")
         self.enable(["table", "strikethrough"])
         self.block.ruler.before("reference", "footnote", footnote, {"alt": ["paragraph", "reference"]})
-        alternatives = {"alt": ["paragraph", "reference", "blockquote", "list"]}
+        alternatives: RuleOptionsType = {"alt": ["paragraph", "reference", "blockquote", "list"]}
         self.block.ruler.before("fence", "no_text", no_text, alternatives)
         self.block.ruler.before("fence", "admonition", admonition, alternatives)
         self.core.ruler.after("block", "marks", cut_marks)
@@ -119,12 +124,13 @@ def admonition(state: StateBlock, first: int, last: int, silent: bool) -> bool:
     line = line_of(state, first)
     is_indented = not line.startswith(":")
     match = (ADMONITION if is_indented else CONTAINER).match(line)
-    if match is None or state.is_code_block(first) or (is_indented and match.end() < len(line)):
+    if match is None or state.is_code_block(first):
         return False
     if silent:
         return True
-    add_mark(state, match[1], first)
-    add_title(state, match["title"].strip(), first)
+    title = match["title"] or ""
+    add_mark(state, line[: match.start("title")] if title else line, first)
+    add_title(state, title.strip(), first)
     state.line = first + 1
     if is_indented and state.line < last:
         state.blkIndent += INDENT
