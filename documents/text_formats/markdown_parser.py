@@ -4,8 +4,8 @@ import re
 from collections.abc import Callable
 
 from markdown_it import MarkdownIt
-from markdown_it.rules_block import StateBlock
 from markdown_it.ruler import RuleOptionsType
+from markdown_it.rules_block import StateBlock
 from markdown_it.rules_core import StateCore
 from markdown_it.rules_inline import StateInline, autolink, backtick, escape, html_inline, image, link, newline
 from markdown_it.token import Token

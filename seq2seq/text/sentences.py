@@ -23,6 +23,7 @@ _SIGN = (
 SIGNS = re.compile(f"{_SIGN}+")
 MARK_BEFORE = re.compile(rf"{_SIGN}+|\(?\d{{1,3}}\)")
 _WRITTEN_LINE = re.compile(r"\S[^\n\r\v\f\x85\u2028\u2029]*")
+_LINE_WITH_LETTERS = re.compile(r"[^\W\d_][^\n\r\v\f\x85\u2028\u2029]*")
 
 
 def split_sentences(text: str, language: str | None = None) -> list[tuple[int, int]]:
@@ -101,8 +102,8 @@ def is_inside_word(text: str, place: int) -> bool:
 
 
 def min_sentences(text: str, most: int) -> int:
-    """A cheap lower bound of the number of sentences by line: the number of non-blank lines, counted up to `most`."""
-    return sum(1 for _ in islice(_WRITTEN_LINE.finditer(text), most))
+    """A cheap lower bound of the number of sentences by line: the number of lines with letters, counted up to `most`."""
+    return sum(1 for _ in islice(_LINE_WITH_LETTERS.finditer(text), most))
 
 
 def fewest_of(texts: Iterable[str], most: int) -> int:
