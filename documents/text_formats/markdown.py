@@ -11,7 +11,7 @@ from documents.document import Document, DocumentFile
 from documents.events import End, Event, Role, Start, Text
 from documents.masks import Masks
 from documents.reading.encoding import decode_text
-from documents.text_formats.markdown_anchors import Anchors, marked_html, marked_link
+from documents.text_formats.markdown_anchors import Anchors, first_line, marked_html, marked_link
 from documents.text_formats.markdown_parser import MarkdownParser
 from documents.text_formats.messages import protected
 from documents.text_formats.spans import replace_spans
@@ -48,10 +48,6 @@ class InlinePart:
     block: Token
     tokens: Sequence[Token]
 
-    @property
-    def is_heading(self) -> bool:
-        return self.block.type == "heading_open"
-
     def read(self) -> Document:
         """The content as a document."""
         events = [Start("", "", Role.BLOCK), *inline_events(self.tokens), End()]
@@ -82,8 +78,10 @@ def read_markdown(data: bytes, where: str) -> DocumentFile:
 
     def assemble(rendered: Sequence[str]) -> bytes:
         written = [part.write(translation) for (part, _), translation in zip(translated, rendered, strict=True)]
-        headings = {part.start: new for (part, _), new in zip(translated, written, strict=True) if part.is_heading}
-        new_anchors = anchors.renamed([headings.get(part.start) for part, _ in parts if part.is_heading])
+        headings = zip((part.block for part, _ in translated), written, strict=True)
+        new_anchors = anchors.renamed(
+            {first_line(block): new for block, new in headings if block.type == "heading_open"}
+        )
         replaced = sorted(
             [*zip(spans, written, strict=True), *((span, anchors.marked(text[slice(*span)])) for span in definitions)]
         )

@@ -3,7 +3,7 @@
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import compress
 from urllib.parse import quote, unquote
 
@@ -54,6 +54,11 @@ def is_text(token: Token) -> bool:
     return token.type in ("text", "text_special", "code_inline", "softbreak")
 
 
+def first_line(token: Token) -> int:
+    """The line in which a block begins."""
+    return token.map[0] if token.map else 0
+
+
 class Anchors:
     """The anchors of a file's headings.
 
@@ -62,6 +67,7 @@ class Anchors:
 
     def __init__(self, text: str, tokens: Sequence[Token], masks: Masks) -> None:
         openings = [n for n, token in enumerate(tokens) if token.type == "heading_open"]
+        self._lines = [first_line(tokens[n]) for n in openings if tokens[n + 1].content]
         self._headings = [displayed(tokens[n + 1]) for n in openings if tokens[n + 1].content]
         self._implicit = [not masks.unmask(heading).rstrip().endswith("}") for heading in self._headings]
         code = {line for token in tokens if token.type in ("fence", "code_block") for line in range(*(token.map or ()))}
@@ -74,13 +80,13 @@ class Anchors:
         """The fragment of a definition, marked."""
         return f"{BEGIN}{fragment}{END}"
 
-    def renamed(self, translations: Sequence[str | None]) -> Callable[[str], str]:
-        """Writes the marked fragments of a file, those of headings as their translations have them; None for a heading
-        that stays."""
+    def renamed(self, translations: Mapping[int, str]) -> Callable[[str], str]:
+        """Writes the marked fragments of a file, those of headings as their translations have them, by the line of the
+        heading; others stay."""
         parser = MarkdownParser()
         new = [
-            old if translation is None else displayed(parser.parseInline(translation)[0])
-            for old, translation in zip(self._headings, translations, strict=True)
+            displayed(parser.parseInline(translations[line])[0]) if line in translations else heading
+            for line, heading in zip(self._lines, self._headings, strict=True)
         ]
         made = [[slug(text) for text in compress(texts, self._implicit)] for texts in (self._headings, new)]
         names = dict(zip(*map(numbered, made), strict=True))

@@ -102,7 +102,7 @@ def is_inside_word(text: str, place: int) -> bool:
 
 
 def min_sentences(text: str, most: int) -> int:
-    """A cheap lower bound of the number of sentences by line: the number of lines with letters, counted up to `most`."""
+    """A cheap lower bound of the number of sentences by line: the lines with letters, counted up to `most`."""
     return sum(1 for _ in islice(_LINE_WITH_LETTERS.finditer(text), most))
 
 
