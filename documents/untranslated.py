@@ -24,6 +24,7 @@ HASHTAG = r"(?<![\w&/#])#(?=\d*[^\W\d])\w+"
 EMOJI_CODE = r"(?<![\w:]):(?=[\d_+-]{0,40}[A-Za-z])[\w+-]{1,40}:(?!\w)"  # :smile:
 MASKED = "[\U000f0000-\U0010fffd]+"  # `documents.masks`, and the icons of fonts
 KEPT = re.compile("|".join((ADDRESS, TEMPLATE, MENTION, HASHTAG, EMOJI_CODE, MASKED)))
+TRIGGER = re.compile(r"[@#{<:\U000f0000-\U0010fffd]|www\.")  # in each of them
 LIST_MARK = re.compile(r"\(?\d[\d.]*[.):]\)?|[^\w\s]+")  # "1.", "(2)", "3.1.", "•"
 PUNCTUATION = frozenset("\"'„“‚‘«‹([{¿¡-–—") | CLOSING_MARKS
 
@@ -48,6 +49,8 @@ def protect_untranslated(segment: Segment, written: Callable[[int], Template], e
 
 def untranslated_spans(text: str) -> list[CharacterSpan]:
     """The spans of the patterns and, of a text of several lines, of the lines without letters, in order."""
+    if "\n" not in text and not TRIGGER.search(text):
+        return []
     lines = [line.span() for line in re.finditer(r"[^\n]+", text)]
     spans: list[CharacterSpan] = []
     for start, end in lines:
