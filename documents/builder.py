@@ -1,136 +1,15 @@
 """From a parser's events to a document: divides its text into segments, with their inline tags."""
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from documents.document import Document, Segment
-from documents.events import Elements, End, Event, Finish, Role, Start, Text
-from documents.inline import InlineTag, Template
+from documents.events import AttributeText, Elements, End, Event, Role, Start, Text
+from documents.inline import Template
+from documents.invisible import invisible_forms, without_invisible
+from documents.paragraph import Paragraph
 from documents.protection import cut_protected
-
-WHITE_SPACE = re.compile("[ \t\n\r\f]+")  # what HTML and XML count as white space; a no-break space is text
-
-
-class Paragraph:
-    """Text and inline tags up to the next block. White space is collapsed as it is displayed: to one space between
-    words, and to nothing at the edges of lines, where it is kept beside the text.
-
-    raw: the same as it stands in the document.
-    """
-
-    def __init__(self) -> None:
-        self.raw: list[str | int] = []
-        self._tags: list[InlineTag] = []
-        self._open: list[int] = []
-        self._text: list[str] = []
-        self._length = 0
-        self._last = "\n"  # the last character; at first as after a line break
-        self._leading = ""  # white space before the first character
-        self._space = ""  # white space after the last character
-        self._space_before_mark = 0  # how much of it is before the last tag that is seen, which is set off by it
-        self._seen: list[int] = []  # tags that are seen, after the last character or white space
-        self._begun = False  # whether there is a character, or a tag that is seen
-        self._last_break = -1
-        self.finish: Finish | None = None
-
-    def segment(self) -> tuple[str, Segment, str]:
-        """The text with its tags, and the white space before and after it."""
-        return self._leading, Segment("".join(self._text), tuple(self._tags)), self._space[self._space_before_mark :]
-
-    def add_text(self, text: str, markup: str) -> None:
-        """Add text; `markup` is how it stands in the document."""
-        self.raw.append(markup)
-        position = 0
-        for match in WHITE_SPACE.finditer(text):
-            self._write(text[position : match.start()])
-            self._add_space(match.group())
-            position = match.end()
-        self._write(text[position:])
-
-    def open(self, opening: Template, closing: str) -> None:
-        """Open an inline tag."""
-        self.raw += opening
-        self._open.append(self._add_tag(InlineTag(0, 0, opening, closing)))
-
-    def close(self) -> None:
-        """Close the inline tag that was opened last."""
-        number = self._open.pop()
-        self.raw.append(self._tags[number].closing)
-        self._update(number, end=self._length)
-
-    def add_mark(self, markup: Template, seen: bool) -> None:
-        """Add a tag without text of this paragraph."""
-        self.raw += markup
-        is_set_off = bool(self._space) or (self._last == "\n" and not self._seen)
-        number = self._add_tag(InlineTag(0, 0, markup, space_before=seen and is_set_off))
-        if seen:
-            self._begin()
-            self._seen.append(number)
-            self._space_before_mark = len(self._space)
-
-    def add_protected(self, markup: Template, text: str) -> None:
-        """Add a tag with text that is not translated."""
-        displayed = " ".join(WHITE_SPACE.sub(" ", text).split(" ")).strip(" ")
-        if not displayed:
-            self.add_mark(markup, seen=False)
-            return
-        self.raw += markup
-        self._begin()
-        self._write_space()
-        number = self._add_tag(InlineTag(0, 0, markup, protected=True))
-        self._write(displayed)
-        self._update(number, end=self._length)
-
-    def break_line(self, markup: Template) -> None:
-        """Add a line break. White space before it is written with it."""
-        self.raw += markup
-        self._begun = True
-        space, self._space = self._space, ""
-        self._last_break = self._add_tag(InlineTag(0, 0, (space, *markup), line_break=True))
-        self._write("\n")
-        self._update(self._last_break, end=self._length)
-
-    def _add_tag(self, tag: InlineTag) -> int:
-        parent = self._open[-1] if self._open else None
-        self._tags.append(replace(tag, start=self._length, end=self._length, parent=parent))
-        return len(self._tags) - 1
-
-    def _update(self, number: int, **fields: object) -> None:
-        self._tags[number] = replace(self._tags[number], **fields)  # type: ignore[arg-type]
-
-    def _write(self, text: str) -> None:
-        if text:
-            self._begin()
-            self._write_space()
-            self._space_before_mark = 0
-            self._seen.clear()
-            self._text.append(text)
-            self._length += len(text)
-            self._last = text[-1]
-
-    def _add_space(self, space: str) -> None:
-        for number in self._seen:
-            self._update(number, space_after=True)
-        self._seen.clear()
-        self._space += space
-
-    def _begin(self) -> None:
-        """Before anything is seen, white space is that before the text."""
-        if not self._begun:
-            self._begun, self._leading, self._space = True, self._space, ""
-
-    def _write_space(self) -> None:
-        """Write the white space before a character: a space or, at the begin of a line, what stands in the document."""
-        space, self._space = self._space, ""
-        if not space or not self._length:
-            return
-        if self._last == "\n":
-            self._update(self._last_break, opening=(*self._tags[self._last_break].opening, space))
-        else:
-            self._text.append(" ")
-            self._length += 1
-
+from documents.untranslated import has_letters, protect_untranslated
 
 Escape = Callable[[str], str]
 
@@ -138,11 +17,6 @@ Escape = Callable[[str], str]
 def build_document(events: Sequence[Event], escape: Escape, escape_attribute: Escape) -> Document:
     """Divide a document into segments. `escape` and `escape_attribute` write text in the document's format."""
     return DocumentBuilder(events, escape, escape_attribute).build()
-
-
-def has_letters(text: str) -> bool:
-    """Whether there is something to translate: numbers, marks and symbols alone stay as they are."""
-    return any(character.isalpha() for character in text)
 
 
 class DocumentBuilder:
@@ -200,7 +74,8 @@ class DocumentBuilder:
             self._end_paragraph()
             self._template += [*opening, self._verbatim(n, end)]
         else:
-            self._paragraph.add_mark((*opening, self._verbatim(n, end)), event.seen)
+            divides = role is not Role.INLINE or not event.closing
+            self._paragraph.add_mark((*opening, self._verbatim(n, end)), event.seen, divides)
         return end
 
     def _role(self, n: int, event: Start) -> tuple[Role, bool]:
@@ -245,7 +120,7 @@ class DocumentBuilder:
             self._end_paragraph()
             content = (*self._template, event.closing)
             self._template, self._paragraph = self._around.pop()
-            self._paragraph.add_mark(content, seen=True)
+            self._paragraph.add_mark(content, seen=True, divides=True)
 
         self._at_end.append(end)
 
@@ -253,7 +128,8 @@ class DocumentBuilder:
         """Add what has been read since the last block as a segment or, if there is nothing to translate, as it is."""
         paragraph, self._paragraph = self._paragraph, Paragraph()
         leading, segment, trailing = paragraph.segment()
-        segment = replace(cut_protected(segment), finish=paragraph.finish)
+        segment = cut_protected(protect_untranslated(segment, paragraph.written, self._escape))
+        segment = replace(segment, finish=paragraph.finish)
         if has_letters(segment.text):
             self._template += [leading, self._add_segment(segment), trailing]
         else:
@@ -268,11 +144,17 @@ class DocumentBuilder:
         template: list[str | int] = []
         done = 0
         for attribute in event.attributes if translated else ():
-            if has_letters(attribute.value):
-                number = self._add_segment(Segment(attribute.value, attribute=attribute.name))
+            segment = self._attribute(attribute)
+            if has_letters(segment.text):
+                number = self._add_segment(segment)
                 template += [event.markup[done : attribute.start], f'{attribute.name}="', number, '"']
                 done = attribute.end
         return (*template, event.markup[done:])
+
+    def _attribute(self, attribute: AttributeText) -> Segment:
+        text = without_invisible(attribute.value)
+        segment = Segment(text, attribute=attribute.name, forms=invisible_forms(attribute.value))
+        return cut_protected(protect_untranslated(segment, lambda number: (), self._escape_attribute))
 
     def _markup(self, event: Event) -> str:
         """An event as it is written, except an end."""

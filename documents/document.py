@@ -1,12 +1,13 @@
 """A document as segments of text to translate, and the markup around them, which stays as it is."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 
 from documents.events import Finish
 from documents.inline import AlignedText, InlineTag, Template, is_edge_inside
+from documents.invisible import with_invisible
 from documents.placement import place_tags
 
 
@@ -18,12 +19,14 @@ class Segment:
     break, which has a tag. The value of an attribute is as written.
     tags: the inline tags, in the order in which they open.
     attribute: the name of the attribute whose value this is; None for the text of a block.
+    forms: words as the document writes them with characters that are not displayed, such as soft hyphens.
     finish: changes the pieces of its translation before they are written.
     """
 
     text: str
     tags: tuple[InlineTag, ...] = ()
     attribute: str | None = None
+    forms: Mapping[str, str] = field(default_factory=dict)
     finish: Finish | None = None
 
     @cached_property
@@ -68,22 +71,24 @@ class Document:
         """
         written: list[str] = []
         for segment, translation in zip(self.segments, translations, strict=True):
-            if segment.attribute is not None:
-                written.append(self.escape_attribute(translation.text))
-            else:
-                written.append(self._render_text(segment, translation, written))
+            escape = self.escape if segment.attribute is None else self.escape_attribute
+            written.append(render_text(segment, translation, escape, written))
         return fill(self.template, written)
 
-    def _render_text(self, segment: Segment, translation: AlignedText, written: Sequence[str]) -> str:
-        parts: list[str] = []
-        pieces = place_tags(segment.text, segment.tags, translation)
-        for piece in segment.finish(pieces, segment.tags) if segment.finish else pieces:
-            if isinstance(piece, str):
-                parts.append(self.escape(piece))
-            else:
-                tag, opens = piece
-                parts.append(fill(tag.opening, written) if opens else tag.closing)
-        return "".join(parts)
+
+def render_text(
+    segment: Segment, translation: AlignedText, escape: Callable[[str], str], written: Sequence[str]
+) -> str:
+    """The translation of a segment with its tags, in which segments stand as they are `written`."""
+    parts: list[str] = []
+    pieces = place_tags(segment.text, segment.tags, translation)
+    for piece in segment.finish(pieces, segment.tags) if segment.finish else pieces:
+        if isinstance(piece, str):
+            parts.append(escape(with_invisible(piece, segment.forms)))
+        else:
+            tag, opens = piece
+            parts.append(fill(tag.opening, written) if opens else tag.closing)
+    return "".join(parts)
 
 
 def fill(template: Template, written: Sequence[str]) -> str:

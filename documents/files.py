@@ -38,6 +38,7 @@ TEXT_READERS: dict[str, Reader] = {
     ".txt": read_text,
     ".md": read_markdown,
     ".markdown": read_markdown,
+    ".mdx": read_markdown,
     ".html": read_html_file,
     ".htm": read_html_file,
     ".srt": read_subtitles,

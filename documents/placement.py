@@ -112,6 +112,9 @@ def word_spans(tags: Sequence[InlineTag], words: Sequence[CharacterSpan]) -> "li
     starts, ends = [start for start, _ in words], [end for _, end in words]
     spans: list[TagSpan] = []
     taken: dict[int | None, int] = {}  # by parent: the end of the last tag in it
+    last: dict[
+        int | None, tuple[int, bool]
+    ] = {}  # by parent: where the last tag ends, and whether it belongs to what follows
     for tag in tags:
         parent = TagSpan(0, len(words)) if tag.parent is None else spans[tag.parent]
         start, end = bisect_right(ends, tag.start), bisect_left(starts, tag.end)
@@ -120,7 +123,9 @@ def word_spans(tags: Sequence[InlineTag], words: Sequence[CharacterSpan]) -> "li
         start = min(max(start, parent.start, taken.get(tag.parent, 0)), parent.end)
         end = max(min(end, parent.end), start)
         taken[tag.parent] = end
-        belongs_to_next = tag.space_before and not tag.space_after
+        touches_next = last.get(tag.parent) == (start, True) and not tag.space_before
+        belongs_to_next = touches_next or (tag.space_before and not tag.space_after)
+        last[tag.parent] = end, belongs_to_next
         spans.append(TagSpan(start, end, tag.parent, "next" if belongs_to_next else "previous"))
     return spans
 
@@ -176,10 +181,15 @@ class PieceWriter:
         self._last = ""  # the last character that is seen on this line
         self._needs_space = False
         self._in_line_break = False
+        self._divides = False  # the next space is that of the tag that was opened last
 
     def write_text(self, text: str) -> None:
         """Add text. A line feed is written by its tag; one without a tag would be a space."""
         text = text.replace("\n", "" if self._in_line_break else " ")
+        if not text:
+            return
+        text = text.removeprefix(" " if self._divides else "")
+        self._divides = False
         if not text:
             return
         if self._needs_space and not text[0].isspace() and text[0] not in CLOSING_MARKS:
@@ -193,6 +203,7 @@ class PieceWriter:
         if opens and tag.space_before and self._last and not self._last.isspace():
             self._insert_space()
         self.pieces.append((tag, opens))
+        self._divides |= opens and tag.divides
         if tag.line_break:
             self._in_line_break, self._last, self._needs_space = opens, "", False
         elif opens and (tag.space_before or tag.space_after):

@@ -1,11 +1,12 @@
 """Text inside a segment that must not be translated."""
 
 import re
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
 
 from documents.document import Segment
-from documents.inline import InlineTag
+from documents.inline import CharacterSpan, InlineTag
 from documents.placement import CLOSING_MARKS
 
 UNSPACED = re.compile("[\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef]")  # characters of scripts without spaces
@@ -17,25 +18,76 @@ def cut_protected(segment: Segment) -> Segment:
     So this text is written exactly and once, beside the translation of the word that it stood beside; but the model
     does not read it. As a term (`seq2seq.terms`) it would stand nearer to its place, but a model that does not know it
     translates the rest worse: of 597 captions with code for a noun, chrF 59.7 instead of 61.1, with the same BLEU.
+    A space stands for one between two words that nothing else divides.
     """
     if not any(tag.protected for tag in segment.tags):
         return segment
-    kept = kept_characters(segment.text, [(tag.start, tag.end) for tag in segment.tags if tag.protected])
-    moved = [0] * (len(segment.text) + 1)  # the new offset of each character
-    for n in kept:
-        moved[n + 1] = 1
-    for n in range(len(segment.text)):
-        moved[n + 1] += moved[n]
-    tags = [
-        cut_tag(segment.text, tag, moved) if tag.protected else replace(tag, start=moved[tag.start], end=moved[tag.end])
-        for tag in segment.tags
-    ]
-    return replace(segment, text="".join(segment.text[n] for n in kept), tags=tuple(tags))
+    cut = Cut.of(segment)
+    return replace(segment, text=cut.text, tags=tuple(map(cut.tag, segment.tags)))
 
 
-def kept_characters(text: str, spans: Sequence[tuple[int, int]]) -> list[int]:
-    """The indices of the characters outside the spans, without spaces that would then be doubled or at an edge."""
-    cut = {n for start, end in spans for n in range(start, end)}
+@dataclass(frozen=True)
+class Cut:
+    """A text without the characters of protected tags.
+
+    before: the text with them. moved: the new offset of each of its characters, and of its end. divides: the ends of
+    the cuts in whose place is a space. marks: where tags without characters stand that are set off only before.
+    """
+
+    before: str
+    text: str
+    moved: Sequence[int]
+    removed: Collection[int]
+    divides: Collection[int]
+    marks: Collection[int]
+
+    @staticmethod
+    def of(segment: Segment) -> "Cut":
+        """Cut the protected tags of a segment."""
+        text = segment.text
+        spans = joined([(tag.start, tag.end) for tag in segment.tags if tag.protected])
+        divides = {end for start, end in spans if is_word(text[start - 1 : start]) and is_word(text[end : end + 1])}
+        removed = {n for start, end in spans for n in range(start + (end in divides), end)}
+        spaces = {start for start, end in spans if end in divides}
+        written = "".join(" " if n in spaces else character for n, character in enumerate(text)) if spaces else text
+        kept = kept_characters(written, removed)
+        moved = [0] * (len(text) + 1)
+        for n in kept:
+            moved[n + 1] = 1
+        marks = {tag.start for tag in segment.tags if tag.space_before and not tag.space_after}
+        return Cut(text, "".join(written[n] for n in kept), list(accumulate(moved)), removed | spaces, divides, marks)
+
+    def tag(self, tag: InlineTag) -> InlineTag:
+        """A tag in the new text. One that is protected has no characters, and is set off by spaces as they were; before
+        a mark that has none, it is set off from the word that may stand there in the translation."""
+        start, end = self.moved[tag.start], self.moved[tag.end]
+        if not tag.protected:
+            return replace(tag, start=start, end=end)
+        before, after = self.before[tag.start - 1 : tag.start], self.before[tag.end : tag.end + 1]
+        is_after_mark = tag.start - len(before.rstrip("\n")) in self.marks and not before.strip()
+        return replace(
+            tag,
+            start=start,
+            end=start,
+            space_before=tag.start - 1 not in self.removed and not is_after_mark and sets_off(before),
+            space_after=tag.end not in self.removed and (sets_off(after) or after in CLOSING_MARKS),
+            divides=tag.end in self.divides,
+        )
+
+
+def joined(spans: Sequence[CharacterSpan]) -> list[CharacterSpan]:
+    """Spans in order, with those that touch each other as one."""
+    found: list[CharacterSpan] = []
+    for start, end in spans:
+        if found and start <= found[-1][1]:
+            found[-1] = found[-1][0], max(end, found[-1][1])
+        else:
+            found.append((start, end))
+    return found
+
+
+def kept_characters(text: str, cut: Collection[int]) -> list[int]:
+    """The indices of the characters that are not cut, without spaces that would then be doubled or at an edge."""
     kept: list[int] = []
     for n, character in enumerate(text):
         if n in cut:
@@ -52,14 +104,9 @@ def kept_characters(text: str, spans: Sequence[tuple[int, int]]) -> list[int]:
     return kept
 
 
-def cut_tag(text: str, tag: InlineTag, moved: Sequence[int]) -> InlineTag:
-    """A protected tag without its characters, set off by spaces as they were; before a mark that has none, it is set
-    off from the word that may stand there in the translation."""
-    before, after = text[tag.start - 1 : tag.start], text[tag.end : tag.end + 1]
-    space_after = sets_off(after) or after in CLOSING_MARKS
-    return replace(
-        tag, start=moved[tag.start], end=moved[tag.start], space_before=sets_off(before), space_after=space_after
-    )
+def is_word(neighbour: str) -> bool:
+    """Whether a character is of a word that spaces divide from others."""
+    return neighbour.isalnum() and UNSPACED.match(neighbour) is None
 
 
 def sets_off(neighbour: str) -> bool:

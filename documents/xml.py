@@ -1,5 +1,6 @@
 """XML: whole documents and fragments. Nothing outside the text is read: declarations of a document type are refused."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
@@ -8,7 +9,7 @@ from xml.parsers import expat
 from documents.builder import build_document
 from documents.document import Document
 from documents.events import End, Event, Other, Role, Start, Text
-from documents.html.elements import escape, escape_attribute
+from documents.html.elements import UNTRANSLATED_TAGS, escape, escape_attribute
 from seq2seq.errors import DataError
 
 WRAPPER = "<fragment>"  # around a text without declaration, which may have any number of elements
@@ -90,12 +91,20 @@ def to_events(tokens: list[Token]) -> Iterator[Event]:
             yield Text("".join(part.text for part in text), "".join(part.markup for part in text))
             text = []
         if token.kind == "start":
-            role = Role.INLINE if n in is_inline else Role.BLOCK
+            role = role_of(token.markup) if n in is_inline else Role.BLOCK
             yield Start(token.markup, closings[n], role, token.translate, seen=True)
         else:
             yield End() if token.kind == "end" else Other(token.markup)
     if text:
         yield Text("".join(part.text for part in text), "".join(part.markup for part in text))
+
+
+def role_of(tag: str) -> Role:
+    """The role of an element beside text, by its start tag: that of HTML's elements of these names."""
+    name = re.split(r"[\s/>]", tag[1:], maxsplit=1)[0]
+    if name in ("br", "lb") and tag.endswith("/>"):
+        return Role.LINE_BREAK
+    return Role.PROTECTED if name in UNTRANSLATED_TAGS and not tag.endswith("/>") else Role.INLINE
 
 
 def find_elements(tokens: list[Token]) -> tuple[dict[int, str], set[int]]:

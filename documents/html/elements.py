@@ -10,7 +10,8 @@ BLOCKS = frozenset(
     "noscript ol optgroup option p search section summary table tbody td template tfoot th thead title tr "
     "ul".split()
 )
-PROTECTED = frozenset("code kbd samp tt var".split())
+UNTRANSLATED_TAGS = frozenset(("notranslate", "x"))  # as users of DeepL write them
+PROTECTED = UNTRANSLATED_TAGS | frozenset("code kbd samp tt var".split())
 SEPARATE = frozenset("button select".split())
 # Content that is no text, or not for readers; a text field's content is what its user would have written.
 VERBATIM = frozenset(
@@ -20,6 +21,11 @@ VERBATIM_BLOCKS = frozenset("listing plaintext pre xmp".split())
 DROPS_LINE_FEED = frozenset("listing pre textarea".split())  # after its start tag, as no part of its text
 RAW_TEXT = frozenset("iframe noembed noframes plaintext script style textarea xmp".split())  # no tags in their text
 VOID = frozenset("area base br col embed frame hr img input link meta param source track wbr".split())
+INLINE = frozenset(
+    "a abbr acronym b bdi bdo big blink cite data datalist del dfn em font i ins label map mark marquee meter nobr "
+    "output picture progress q rb rtc ruby s slot small span strike strong sub sup time u".split()
+)
+KNOWN = BLOCKS | PROTECTED - UNTRANSLATED_TAGS | SEPARATE | VERBATIM | VERBATIM_BLOCKS | VOID | INLINE
 UNSEEN = frozenset("area base link meta noembed noframes param rp rt script source style track wbr".split())
 
 ATTRIBUTES = frozenset("title alt placeholder aria-label aria-description".split())
@@ -27,7 +33,8 @@ BUTTONS = frozenset("submit button reset".split())  # types of <input> whose val
 DESCRIPTIONS = frozenset(
     "description og:title og:description og:image:alt twitter:title twitter:description twitter:image:alt".split()
 )  # names of <meta> whose content is for readers
-UNTRANSLATED_CLASSES = frozenset("notranslate skiptranslate".split())
+# The last three: of Mastodon, Discourse and editors.
+UNTRANSLATED_CLASSES = frozenset("notranslate skiptranslate mention hashtag hashtag-cooked".split())
 
 
 def role_of(name: str) -> Role:

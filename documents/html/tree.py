@@ -2,26 +2,33 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
-from turbohtml import Comment, Doctype, DocumentFragment, Element, Namespace, Node, parse, parse_fragment
+from turbohtml import Doctype, DocumentFragment, Element, Namespace, Node, parse, parse_fragment
 from turbohtml import Text as TextNode
 
 from documents.events import AttributeText, End, Event, Other, Role, Start, Text
 from documents.html.elements import (
     DROPS_LINE_FEED,
+    KNOWN,
     RAW_TEXT,
     UNSEEN,
+    UNTRANSLATED_TAGS,
     VOID,
     role_of,
     says_translate,
     translated_attributes,
     write_tag,
 )
+from documents.html.instructions import mask_instructions
+from documents.masks import Masks
 from seq2seq.errors import DataError
 
 WHOLE_DOCUMENT = re.compile(r"<(?:!doctype|html|head|body|frameset)(?=[\s/>])", re.IGNORECASE)
 DOCTYPE = re.compile(r"<!doctype[^>]*>", re.IGNORECASE)
 UNREADABLE = re.compile("\r\n?|[\0\ud800-\udfff]")
+MASKED = re.compile("\\?([\U000f0000-\U0010fffd])\\1*")  # what stands in content for an instruction, as a comment
+UNSEEN_CODE = ("<?x", "<![", "{#", "<%#", "<%-")  # declarations, CDATA, and comments of templates
 SPACE = " \t\n\f"
 END_OF_NAME = tuple(f"{SPACE}/>")
 DROPS_SPACE_BEFORE = frozenset(("html", "head"))  # white space before their start tags is in no tree
@@ -30,29 +37,31 @@ FREE_REPEATED = 1000  # such characters that every text may have
 IMPLIED = frozenset("html head body tbody colgroup tr".split())  # inserted where their tags are left out
 
 
-def read_html(html: str, where: str) -> list[Event]:
+def read_html(html: str, where: str, masks: Masks | None = None) -> list[Event]:
     """The events of a whole document, or of a fragment, as a browser reads it. Raises DataError, located at `where`,
     for unclosed tags that a browser would open again so often that the document is many times longer than its source.
 
     Tags stand in the events as they are written. Elements that are closed implicitly, or not at all, are closed;
     those that only the parser inserted (`<tbody>`) have no tags. A fragment is read as the content of a `<template>`,
-    which may be rows and cells of a table too.
+    which may be rows and cells of a table too. Instructions of programs stand in texts and attributes by their masks.
     """
-    source = UNREADABLE.sub(lambda match: "\n" if match[0][0] == "\r" else "\ufffd", html)
+    masks = masks or Masks()
+    original = UNREADABLE.sub(lambda match: "\n" if match[0][0] == "\r" else "\ufffd", html)
+    source = mask_instructions(original, masks)
     is_document = WHOLE_DOCUMENT.search(source)
     root = (
         parse(source, source_locations=True)
         if is_document
         else parse_fragment(source, "template", source_locations=True)
     )
-    return list(TreeReader(source, where).read(root))
+    return list(TreeReader(original, where, masks).read(root))
 
 
 class TreeReader:
-    """Walks a parsed tree, without recursion. `source` is what it was parsed from."""
+    """Walks a parsed tree, without recursion. `source` is what it was parsed from, with its instructions."""
 
-    def __init__(self, source: str, where: str) -> None:
-        self._source, self._where = source, where
+    def __init__(self, source: str, where: str, masks: Masks) -> None:
+        self._source, self._where, self._masks = source, where, masks
         self._repeated = 0  # characters of tags that are not in the source
 
     def read(self, root: Node) -> Iterator[Event]:
@@ -65,7 +74,12 @@ class TreeReader:
                 contents.pop()
                 yield node
             elif isinstance(node, Element):
-                yield self._start(node)
+                start = self._start(node)
+                if self._is_lone(node, start):
+                    yield from (replace(start, closing="", role=Role.VERBATIM), End())
+                    stack += reversed(node.children)
+                    continue
+                yield start
                 contents.append(self._raw_content(node))
                 stack.append(End())
                 stack += reversed(node.children)
@@ -73,8 +87,11 @@ class TreeReader:
                 stack += reversed(node.children)
             elif isinstance(node, TextNode):
                 yield Text(node.data, contents[-1])
+            elif masked := MASKED.search(markup := self._markup(node)):
+                markup = self._masks.unmask(masked[1] * (len(masked.group()) + len("<>")))
+                yield from (Start(markup, "", Role.VERBATIM, seen=not markup.startswith(UNSEEN_CODE)), End())
             else:
-                yield Other(self._markup(node))
+                yield Other(markup)
 
     def _start(self, element: Element) -> Start:
         name, location = element.tag, element.source_location
@@ -83,6 +100,7 @@ class TreeReader:
         attributes = {key: as_text(value) for key, value in element.attrs.items()}
         translated = translated_attributes(name, attributes)
         markup, places = self._written_tag(element, attributes, translated) or write_tag(name, attributes, translated)
+        markup = self._masks.unmask(markup) if location is None else markup
         is_html = element.namespace is Namespace.HTML
         is_void = name in VOID if is_html else markup.endswith("/>")
         closing = "" if is_void else self._end_tag(element)
@@ -91,11 +109,24 @@ class TreeReader:
         return Start(
             markup,
             closing,
-            role_of(name) if is_html else Role.VERBATIM,
+            self._role(element) if is_html else Role.VERBATIM,
             says_translate(attributes),
             name not in UNSEEN,
             places,
         )
+
+    def _is_lone(self, element: Element, start: Start) -> bool:
+        """Whether an element of no known kind has a tag that closes itself, as in XML: a browser would read all that
+        follows as its content."""
+        location = element.source_location
+        is_closed = location is None or location.end_tag is not None
+        return start.markup.endswith("/>") and element.tag not in KNOWN and not is_closed
+
+    def _role(self, element: Element) -> Role:
+        """The role of an element. One without end tag that marks text as untranslated may be of another vocabulary."""
+        location = element.source_location
+        is_closed = location is None or location.end_tag is not None
+        return role_of(element.tag) if is_closed or element.tag not in UNTRANSLATED_TAGS else Role.INLINE
 
     def _count_repeated(self, characters: int) -> None:
         """n unclosed tags before m paragraphs are n times m elements, from a source of n + m tags."""
@@ -144,11 +175,9 @@ class TreeReader:
         return markup if is_tag(markup, f"</{element.tag}") else f"</{element.tag}>"
 
     def _markup(self, node: Node) -> str:
-        """A comment or declaration. A processing instruction is a comment to a browser."""
+        """A comment or declaration."""
         if isinstance(node, Doctype) and (written := DOCTYPE.search(self._source)):
             return written[0]
-        if isinstance(node, Comment) and node.data[:1] == "?" and ">" not in node.data:
-            return f"<{node.data}>"
         return node.html
 
 

@@ -60,7 +60,8 @@ def widened(text: str, pieces: Sequence[Piece], start: int, end: int) -> list[Pi
 
 def widen(text: str, start: int, end: int, least: int, most: int) -> tuple[int, int]:
     """The bounds of a placeholder with what belongs to it, within [least, most)."""
-    if unit := UNIT.match(text, end, most):
+    glued = start > least and text[start - 1].isalpha()  # then what follows is a word too: "Hund{x}da"
+    if not glued and (unit := UNIT.match(text, end, most)):
         end = unit.end()
     if prefix := PREFIX.search(text, max(least, start - 2), start):
         start = prefix.start()

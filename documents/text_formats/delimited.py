@@ -7,10 +7,10 @@ from functools import partial
 from itertools import islice
 from statistics import median
 
-from documents.builder import has_letters
 from documents.document import DocumentFile
 from documents.reading.encoding import decode_text
 from documents.text_formats.values import ReadOptions, Value, file_of_values, is_text
+from documents.untranslated import has_letters
 from seq2seq.errors import DataError
 
 DELIMITERS = ",;\t|"

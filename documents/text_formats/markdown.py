@@ -1,132 +1,28 @@
 """Markdown (CommonMark, GitHub's additions, front matter): the blocks name their lines, and all else stays."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from markdown_it import MarkdownIt
-from markdown_it.rules_block import StateBlock
-from markdown_it.rules_core import StateCore
-from markdown_it.rules_inline import StateInline, autolink, backtick, escape, html_inline, image, link, newline
 from markdown_it.token import Token
 
 from documents.builder import build_document
 from documents.document import Document, DocumentFile
 from documents.events import End, Event, Role, Start, Text
+from documents.masks import Masks
 from documents.reading.encoding import decode_text
-from documents.text_formats.messages import ADDRESS, protected
+from documents.text_formats.markdown_anchors import Anchors, first_line, marked_html, marked_link
+from documents.text_formats.markdown_parser import MarkdownParser
+from documents.text_formats.messages import protected
 from documents.text_formats.spans import replace_spans
+from documents.untranslated import KEPT, TEMPLATE_TAG
+from seq2seq.terms.placeholders import PLACEHOLDER
 
-FOOTNOTE = re.compile(r"\[\^[^\s\[\]]+\](?!\()")
-DEFINITION = re.compile(r"(\[\^[^\s\[\]]+\]:)[ \t]*")
-TASK = re.compile(r"(\[[ xX]\])(?:\s+|\Z)")
-ALERT = re.compile(r"(\[![A-Za-z]+\])[ \t]*(?:\n|\Z)")
-FOOTNOTE_INDENT = 4  # columns of the lines that belong to a footnote
-
-InlineRule = Callable[[StateInline, bool], bool]
-
-
-class MarkdownParser(MarkdownIt):
-    """Parses CommonMark with tables, strikethrough, footnotes, tasks and alerts into tokens.
-
-    A token `mark` stands before the text of a footnote, task or alert; its content is the mark as it is written. Inline
-    tokens that are markup by themselves have their source in `meta["source"]`, links and images also what is written
-    after their text in `meta["closing"]`.
-    """
-
-    def __init__(self) -> None:
-        super().__init__("commonmark")
-        self.enable(["table", "strikethrough"])
-        self.block.ruler.before("reference", "footnote", footnote, {"alt": ["paragraph", "reference"]})
-        self.core.ruler.after("block", "marks", cut_marks)
-        self.inline.ruler.before("link", "footnote", footnote_reference)
-        rules: dict[str, InlineRule] = {
-            "newline": newline,
-            "escape": escape,
-            "backticks": backtick,
-            "footnote": footnote_reference,
-            "link": link,
-            "image": image,
-            "autolink": autolink,
-            "html_inline": html_inline,
-        }
-        for name, rule in rules.items():
-            self.inline.ruler.at(name, with_source(rule))
-
-    def validateLink(self, url: str) -> bool:
-        """Whether a link may be one: always, since its target is not shown but stays in the document."""
-        return True
-
-
-def footnote(state: StateBlock, first: int, last: int, silent: bool) -> bool:
-    """A block that begins with `[^name]:`, with the indented lines after it."""
-    begin = state.bMarks[first] + state.tShift[first]
-    match = DEFINITION.match(state.src, begin, state.eMarks[first])
-    if match is None or state.parentType == "footnote" or state.is_code_block(first):
-        return False
-    if silent:
-        return True
-    state.push("mark", "", 0).content = match[1]
-    state.tokens[-1].map = [first, first + 1]
-    before = state.bMarks[first], state.tShift[first], state.sCount[first], state.parentType
-    state.blkIndent += FOOTNOTE_INDENT
-    state.bMarks[first], state.tShift[first], state.sCount[first] = match.end(), 0, state.blkIndent
-    state.parentType = "footnote"
-    state.md.block.tokenize(state, first, last)
-    state.bMarks[first], state.tShift[first], state.sCount[first], state.parentType = before
-    state.blkIndent -= FOOTNOTE_INDENT
-    return True
-
-
-def cut_marks(state: StateCore) -> None:
-    """Cut the marks of tasks and alerts off the texts that they begin."""
-    tokens: list[Token] = []
-    for token in state.tokens:
-        around = [opening.type for opening in tokens[-2:]]
-        pattern = {"list_item_open": TASK, "blockquote_open": ALERT}.get(around[0]) if len(around) == 2 else None
-        if token.type == "inline" and pattern and (match := pattern.match(token.content)):
-            tokens.append(Token("mark", "", 0, content=match[1], map=token.map))
-            token.content = token.content[match.end() :]
-        tokens.append(token)
-    state.tokens = tokens
-
-
-def footnote_reference(state: StateInline, silent: bool) -> bool:
-    """The mark `[^name]` in a text."""
-    match = FOOTNOTE.match(state.src, state.pos, state.posMax)
-    if match is None:
-        return False
-    if not silent:
-        state.push("footnote", "", 0)
-    state.pos = match.end()
-    return True
-
-
-def with_source(rule: InlineRule) -> InlineRule:
-    """The rule, which also keeps the source of the token that it makes."""
-
-    def keep_source(state: StateInline, silent: bool) -> bool:
-        start, count = state.pos, len(state.tokens)
-        if not rule(state, silent):
-            return False
-        made = (token for token in state.tokens[count:] if token.type != "text" and "source" not in token.meta)
-        if (token := next(made, None)) is not None:
-            token.meta["source"] = state.src[start : state.pos]
-            if token.type in ("link_open", "image") and token.markup != "autolink":
-                token.meta["closing"] = closing_markup(state, state.src.index("[", start))
-        return True
-
-    return keep_source
-
-
-def closing_markup(state: StateInline, bracket: int) -> str:
-    """What stands after the text of a link or image that begins at a bracket and has been read: its target or label.
-    Where the text is the label too, the label is added, since the text is translated."""
-    end = state.md.helpers.parseLinkLabel(state, bracket)
-    closing = state.src[end : state.pos]
-    written = f"][{state.src[bracket + 1 : end]}]" if closing in ("]", "][]") else closing
-    return written.replace("\n", " ")
-
+# Tags of templates, comments of MDX, and lists of attributes (`{#id .class}`, `{: key=value}`).
+MASKED = re.compile(
+    rf"{TEMPLATE_TAG}|{PLACEHOLDER}"
+    r"|\{/\*(?:[^*{]|\*(?!/\})|\{(?!/\*))*\*/\}|\{:[^{}\n]*\}|\{ ?(?:[#.][\w-]|[\w-]+=)[^{}\n]*\}"
+)
 
 FRONT_MATTER = re.compile(r"\A(---|\+\+\+)[ \t]*\n.*?^\1[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 SPECIAL = re.compile(
@@ -169,19 +65,39 @@ class InlinePart:
 
 
 def read_markdown(data: bytes, where: str) -> DocumentFile:
-    """A Markdown file. Code, HTML blocks, front matter and the targets of links stay as they are. Raises DataError."""
+    """A Markdown file. Code, HTML blocks, front matter and the targets of links stay as they are, except links to
+    headings of the file, which follow them (`Anchors`). Raises DataError."""
     decoded = decode_text(data, where)
-    text = decoded.text.replace("\r\n", "\n")
+    masks = Masks()
+    text = MASKED.sub(lambda tag: masks.mask(tag.group()), decoded.text.replace("\r\n", "\n"))
     line_end = "\r\n" if "\r\n" in decoded.text else "\n"
-    parts = [(part, part.read()) for part in inline_parts(text)]
+    tokens = parse(text)
+    anchors = Anchors(text, tokens, masks)
+    parts = [(part, part.read()) for part in inline_parts(text, tokens)]
     translated = [(part, document) for part, document in parts if document.segments]
     spans = [(part.start, part.end) for part, _ in translated]
+    definitions = [span for span in anchors.definitions if span[0] not in dict(spans)]
 
     def assemble(rendered: Sequence[str]) -> bytes:
         written = [part.write(translation) for (part, _), translation in zip(translated, rendered, strict=True)]
-        return decoded.encode(replace_spans(text, spans, written).replace("\n", line_end))
+        headings = zip((part.block for part, _ in translated), written, strict=True)
+        new_anchors = anchors.renamed(
+            {first_line(block): new for block, new in headings if block.type == "heading_open"}
+        )
+        replaced = sorted(
+            [*zip(spans, written, strict=True), *((span, anchors.marked(text[slice(*span)])) for span in definitions)]
+        )
+        result = replace_spans(text, [span for span, _ in replaced], [part for _, part in replaced])
+        return decoded.encode(masks.unmask(new_anchors(result)).replace("\n", line_end))
 
     return DocumentFile(tuple(document for _, document in translated), assemble)
+
+
+def parse(text: str) -> list[Token]:
+    """The tokens of a text. Front matter is read as empty lines, so that the numbers of lines stay."""
+    front = FRONT_MATTER.match(text)
+    begin = front.end() if front else 0
+    return MarkdownParser().parse("\n" * text[:begin].count("\n") + text[begin:])
 
 
 def escape_markdown(text: str) -> str:
@@ -189,16 +105,12 @@ def escape_markdown(text: str) -> str:
     return SPECIAL.sub(r"\\\1", text)
 
 
-def inline_parts(text: str) -> Iterator[InlinePart]:
+def inline_parts(text: str, tokens: Sequence[Token]) -> Iterator[InlinePart]:
     """The inline contents in document order; one that cannot be found as it stands is left out."""
-    front = FRONT_MATTER.match(text)
-    begin = front.end() if front else 0
-    # Front matter is read as empty lines, so that the numbers of lines stay.
-    blank = "\n" * text[:begin].count("\n")
     starts = [0, *(match.end() for match in re.finditer("\n", text)), len(text)]
-    done = begin
+    done = 0
     block = Token("", "", 0)
-    for token in MarkdownParser().parse(blank + text[begin:]):
+    for token in tokens:
         if token.nesting == 1:
             block = token
         if token.type not in ("inline", "mark") or token.map is None or not token.content:
@@ -241,7 +153,7 @@ def inline_events(tokens: Sequence[Token]) -> Iterator[Event]:
             n += 2
         elif token.nesting == 1:
             opening = "[" if token.type == "link_open" else token.markup
-            yield Start(opening, token.meta.get("closing", token.markup), Role.INLINE)
+            yield Start(opening, marked_link(token.meta.get("closing", token.markup)), Role.INLINE)
         elif token.nesting == -1:
             yield End()
         else:
@@ -250,12 +162,12 @@ def inline_events(tokens: Sequence[Token]) -> Iterator[Event]:
 
 
 def text_events(text: str) -> Iterator[Event]:
-    """A text, in which addresses stay as they are."""
+    """A text, in which addresses, mentions and the like stay as they are written."""
     done = 0
-    for address in re.finditer(ADDRESS, text):
-        yield Text(text[done : address.start()])
-        yield from protected(address.group())
-        done = address.end()
+    for kept in KEPT.finditer(text):
+        yield Text(text[done : kept.start()])
+        yield from protected(kept.group())
+        done = kept.end()
     yield Text(text[done:])
 
 
@@ -269,7 +181,7 @@ def leaf(token: Token) -> Iterator[Event]:
         yield from inline_events(token.children or [])
         yield End()
     else:
-        yield from mark(source.replace("\n", " "), Role.LINE_BREAK if is_break(token) else Role.VERBATIM)
+        yield from mark(marked_html(source.replace("\n", " ")), Role.LINE_BREAK if is_break(token) else Role.VERBATIM)
 
 
 def is_break(token: Token) -> bool:

@@ -12,12 +12,12 @@ from documents.text_formats.bounds import Piece, widened
 from documents.text_formats.character_references import Source, flatten
 from documents.text_formats.icu import COMPLEX, Argument, IcuError, parse_arguments
 from documents.text_formats.written_messages import MessageWriter, find_mnemonic
+from documents.untranslated import ADDRESS
 from seq2seq.terms.placeholders import PLACEHOLDER, STRICT_PRINTF
 from seq2seq.terms.placeholders import TAG as TEXT_TAG
 
 TIME = r"<(?:\d+:)?\d+:\d\d\.\d+>"  # of WebVTT: when the words after it appear
 TAG = rf"{TEXT_TAG}|{TIME}|\{{\\[^{{}}\n]*\}}"  # of HTML and WebVTT; {\an8} of subtitles
-ADDRESS = r"(?:(?:https?|ftp)://|\bwww\.)[^\s<>\"]*[\w/]|(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63})+"
 PIECE = rf"(?P<line>\r\n|\n|\r)|(?P<placeholder>{ADDRESS}|{PLACEHOLDER}"
 TAGS = rf")|(?=[<{{])(?P<tag>{TAG})"
 ICU_QUOTE = r"'(?=[{}])[^']*'"
@@ -226,6 +226,11 @@ class OpenTags:
         return None
 
 
+def tag_name(name: str) -> str:
+    """The name of a tag, without the classes that WebVTT writes behind it (`<v.loud>`)."""
+    return name.partition(".")[0].lower()
+
+
 def paired_tags(source: Source, pieces: Sequence[Piece]) -> dict[int, int]:
     """For each start tag the index of its end tag, where both are there, nested, in one element, and on one line."""
     pairs: dict[int, int] = {}
@@ -241,7 +246,7 @@ def paired_tags(source: Source, pieces: Sequence[Piece]) -> dict[int, int]:
                 around.pop()
         elif piece.kind == "tag" and (name := NAME.match(tag)) and not tag.endswith("/>"):
             if not tag.startswith("</"):
-                around[-1].open(n, name[1].lower())
-            elif (begin := around[-1].close(name[1].lower())) is not None:
+                around[-1].open(n, tag_name(name[1]))
+            elif (begin := around[-1].close(tag_name(name[1]))) is not None:
                 pairs[begin] = n
     return pairs

@@ -6,12 +6,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 
-from documents.builder import build_document, has_letters
+from documents.builder import build_document
 from documents.document import Document, DocumentFile
 from documents.events import End, Event, Other, Role, Start, Text
 from documents.reading.encoding import decode_text
 from documents.text_formats.messages import NAME, TAG, TIME, message_events
 from documents.text_formats.spans import replace_spans
+from documents.untranslated import has_letters
 from seq2seq.errors import DataError
 
 LINE_LENGTH = 42  # characters, the customary limit of subtitles for television and streaming

@@ -128,7 +128,8 @@ def file_of_values(
         ]
         return decoded.encode(replace_spans(decoded.text, spans, written))
 
-    return DocumentFile(tuple(document for _, document in translated), assemble, in_language)
+    warnings = tuple(warning for _, document in read if not document.segments for warning in document.warnings)
+    return DocumentFile(tuple(document for _, document in translated), assemble, in_language, warnings)
 
 
 def in_language(rendered: str, target: str) -> str:

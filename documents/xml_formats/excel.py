@@ -5,11 +5,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 
-from documents.builder import has_letters
 from documents.document import DocumentFile
 from documents.events import End, Event, Role, Start, Text
 from documents.reading.xml_tree import Element, escape_xml, markup
 from documents.text_formats.messages import message_events
+from documents.untranslated import has_letters
 from documents.xml_formats.package import Package, PackageFormat, open_package
 from documents.xml_formats.runs import RunNames, RunParagraph, Walk, without_empty_runs
 from documents.xml_formats.trees import mark, structure, verbatim

@@ -11,7 +11,7 @@ from documents.reading.xml_tree import Element, escape_xml, markup, read_xml
 from documents.text_formats.messages import message_block
 from documents.text_formats.plain_text import file_of
 from documents.xml_formats.trees import MixedText, on_one_line, structure, verbatim, xml_document
-from documents.xml_formats.xliff import paired
+from documents.xml_formats.xliff import is_line_break, paired
 from seq2seq.errors import DataError
 
 UNIT, VARIANT, SEGMENT = "tu", "tuv", "seg"
@@ -125,6 +125,8 @@ def primary(language: str) -> str:
 
 def role_of(element: Element) -> Role:
     """How an element takes part in the text of a segment."""
+    if is_line_break(element):
+        return Role.LINE_BREAK
     return Role.INLINE if element.name in ("g", "hi") else Role.VERBATIM  # `paired` makes `g` of two codes
 
 

@@ -148,9 +148,21 @@ def role_of(element: Element) -> Role:
         return Role.BLOCK
     if element.attributes.get("mtype") == "protected" or element.attributes.get("translate") == "no":
         return Role.PROTECTED
-    if element.name == LINE_END:
+    if element.name == LINE_END or is_line_break(element):
         return Role.LINE_BREAK
     return Role.INLINE if element.name in INLINE else Role.VERBATIM
+
+
+def is_line_break(element: Element) -> bool:
+    """Whether a code stands for a line break: it says so (`ctype="lb"`, `subType="xlf:lb"`), or has nothing but one."""
+    attributes = element.attributes
+    says_so = LINE_BREAK.fullmatch(attributes.get("ctype") or attributes.get("subType") or "")
+    is_code = element.name in ("x", "ph", "it", "ut")
+    return is_code and (says_so is not None or BREAKS.fullmatch(element.text()) is not None)
+
+
+LINE_BREAK = re.compile(r"(?:x-|xlf:)?(?:html-)?(?:lb|br)", re.IGNORECASE)
+BREAKS = re.compile(r"\s*\n\s*|\s*<br\s*/?>\s*|\\n", re.IGNORECASE)
 
 
 def segment(element: Element) -> Iterator[Event]:

@@ -15,11 +15,20 @@ SENTENCE_END = ".!?…。！？，、；："
 UNSPACED_LANGUAGES = {"zh", "ja", "th", "lo", "km", "my", "bo", "dz"}  # languages without spaces between sentences
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _SENTENCE_END_INSIDE = re.compile(r"[.!?…][^\w\s]{0,3}[^\S\n\r]+(?=\S)|[。！？](?=[^\s。！？])")
+# Emoji, arrows, bullets and the like; no letter, digit, bracket, dash, or sign of arithmetic or currency.
+_SIGN = (
+    "[\u2022\u2023\u203c\u2043\u2049\u2190-\u21ff\u2300-\u23ff"
+    "\u25a0-\u27bf\u2b00-\u2bff\ufe0f\u200d\U0001f000-\U0001faff*#]"
+)
+SIGNS = re.compile(f"{_SIGN}+")
+MARK_BEFORE = re.compile(rf"{_SIGN}+|\(?\d{{1,3}}\)")
 _WRITTEN_LINE = re.compile(r"\S[^\n\r\v\f\x85\u2028\u2029]*")
+_LINE_WITH_LETTERS = re.compile(r"[^\W\d_][^\n\r\v\f\x85\u2028\u2029]*")
 
 
 def split_sentences(text: str, language: str | None = None) -> list[tuple[int, int]]:
-    """Character spans of the sentences, without surrounding white space; a blank text has none.
+    """Character spans of the sentences, without surrounding white space; a blank text has none. What has no letters,
+    such as a list's number or an emoji before a sentence, belongs to none, unless the text has nothing else.
 
     Uses sentencex's rules and abbreviations for the language (ISO code); for None or an unsupported language those of
     English. A line break does not end a sentence, but an empty line does.
@@ -33,13 +42,33 @@ def split_sentences(text: str, language: str | None = None) -> list[tuple[int, i
         start = text.index(content, end)
         end = start + len(content)
         spans.append((start, end))
-    return spans
+    return with_letters(text, spans)
+
+
+def with_letters(text: str, spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The spans that have letters, without the signs at their edges that are no marks of a sentence; all spans if none
+    has letters."""
+    found = [without_signs(text, start, end) for start, end in spans if any(map(str.isalpha, text[start:end]))]
+    return found or list(spans)
+
+
+def without_signs(text: str, start: int, end: int) -> tuple[int, int]:
+    """A sentence without emoji, bullets and numbers of lists that spaces set off at its edges."""
+    words = [word.span() for word in re.finditer(r"\S+", text[start:end])]
+    first, last = 0, len(words) - 1
+    while first < last and MARK_BEFORE.fullmatch(text, start + words[first][0], start + words[first][1]):
+        first += 1
+    while first < last and SIGNS.fullmatch(text, start + words[last][0], start + words[last][1]):
+        last -= 1
+    return start + words[first][0], start + words[last][1]
 
 
 def split_sentences_by_line(text: str, language: str | None = None) -> list[tuple[int, int]]:
     """Like `split_sentences`, but a line break also ends a sentence, so the line structure is preserved."""
     lines = re.finditer(r"[^\n\r\v\f\x85\u2028\u2029]+", text)
-    return [(line.start() + a, line.start() + b) for line in lines for a, b in split_sentences(line[0], language)]
+    return with_letters(
+        text, [(line.start() + a, line.start() + b) for line in lines for a, b in split_sentences(line[0], language)]
+    )
 
 
 def split_text(text: str, language: str | None, mode: SplitMode) -> list[tuple[int, int]]:
@@ -73,8 +102,8 @@ def is_inside_word(text: str, place: int) -> bool:
 
 
 def min_sentences(text: str, most: int) -> int:
-    """A cheap lower bound of the number of sentences by line: the number of non-blank lines, counted up to `most`."""
-    return sum(1 for _ in islice(_WRITTEN_LINE.finditer(text), most))
+    """A cheap lower bound of the number of sentences by line: the lines with letters, counted up to `most`."""
+    return sum(1 for _ in islice(_LINE_WITH_LETTERS.finditer(text), most))
 
 
 def fewest_of(texts: Iterable[str], most: int) -> int:

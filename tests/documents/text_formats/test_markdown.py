@@ -179,6 +179,49 @@ def test_any_document_whose_words_stay_is_displayed_as_it_was(markdown):
     assert displayed(written) == displayed(markdown)
 
 
+@pytest.mark.parametrize(
+    ("markdown", "expected"),
+    [
+        ("Der Hund {% if x %}da{% endif %} hier\n", ["Der Hund da hier"]),
+        ("::: note Titel da\nDer Hund.\n:::\nzwei\n", ["Titel da", "Der Hund.", "zwei"]),
+        (":::tip[Titel]\nHund\n\n- eins\n:::\n\n:::{note} Hier\nda\n:::\n", ["Titel", "Hund", "eins", "Hier", "da"]),
+        ("- eins\n  ::: info\n  zwei\n  :::\n", ["eins", "zwei"]),
+        (
+            '!!! note "Der Titel"\n    Der *Hund* da.\n\n    - eins\n\nzwei\n',
+            ["Der Titel", "Der Hund da.", "eins", "zwei"],
+        ),
+        ('??? tip\n    Hund\n\n=== "Da"\n    Hund\n', ["Hund", "Da", "Hund"]),
+        ("> [!tip]- Titel da\n> Hund\n", ["Titel da", "Hund"]),
+        ("# Hund {#hund .x}\n\n[da](u){: .btn} ![so](v){width=50%}, hier\n{: .note}\n", ["Hund", "so", "da, hier"]),
+        ("import X from 'hund'\nexport const a = {\n  b: 1\n}\n\nHund {props.x}\n\n{/* Der Hund */}\n", ["Hund"]),
+        ("[Hund]({{ site.url }}/x) und [da]({% link hund.md %})\n", ["Hund und da"]),
+        ("{% include hund.html %}\nHund\n\n{{< tip >}}\nda\n{{< /tip >}}\n\n[TOC]\n", ["Hund", "da"]),
+        ("Hallo @der_hund und #der_hund :dog: hier\n", ["Hallo und hier"]),
+        ("```{note}\nHund\n```\n\n`{{ x }}` Hund {{ a_b*c*d }}\n", ["Hund"]),
+        ("!!! da ist was\nHund === da\n\nimport ist gut\n", ["!!! da ist was Hund === da", "import ist gut"]),
+    ],
+)
+def test_directives_and_template_tags_stay(markdown, expected):
+    assert texts(markdown, "a.md") == expected
+    if "!!! da" not in markdown:  # lines of a paragraph are joined
+        assert translated(markdown, "a.md", same).decode() == markdown
+
+
+def test_links_follow_the_headings_of_the_file():
+    markdown = (
+        "# Der *Hund*, da\n\n## Eins {#fest}\n\nEins\n----\n\n## Eins\n\n"
+        "[a](#der-hund-da) [b][r] [c](#fest) [d](#eins-1)"
+        " [e](x.md#eins) <a href='#eins'>f</a> `[g](#eins)` [h](#nichts \"T\")\n\n[r]: #eins\n\n```\n[r]: #eins\n```\n"
+    )
+    assert translated(markdown, "a.md", same).decode() == markdown
+    names = {"Der": "The", "Hund": "dog", "da": "there", "Eins": "One"}
+    written = translated(markdown, "a.md", lambda text: by_word(text, lambda word: names.get(word, word))).decode()
+    assert "(#the-dog--there)" in written or "(#the-dog-there)" in written
+    for kept in ("(#fest)", "{#fest}", "(#one-1)", "(x.md#eins)", "<a href='#one'>", "`[g](#eins)`", '(#nichts "T")'):
+        assert kept in written
+    assert written.endswith("[r]: #one\n\n```\n[r]: #eins\n```\n")
+
+
 def displayed(markdown):
     """The HTML of a document without white space, which is not displayed."""
     return re.sub(r"\s+", "", RENDERER.render(markdown))
