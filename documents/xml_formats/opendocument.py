@@ -4,6 +4,7 @@ frames, cells. Comments and deleted text stay, and in spreadsheets numbers, date
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import takewhile
 
 from documents.document import DocumentFile
 from documents.events import End, Event, Role, Start
@@ -32,6 +33,7 @@ CELLS = frozenset(("table:table-cell", "table:covered-table-cell"))
 STRING_VALUE = re.compile(r"""\s[\w.-]+:string-value\s*=\s*("[^"]*"|'[^']*')""")
 PARAGRAPHS = frozenset(("text:p", "text:h"))
 INLINE = frozenset("text:span text:a text:meta text:ruby text:ruby-base".split())
+SPACES = "text:s"
 BREAKS = frozenset(("text:line-break", "text:tab"))
 UNTRANSLATED = frozenset("office:annotation text:tracked-changes".split())
 # Begins and ends of ranges, which move to those of the paragraph, so that none ends before it begins.
@@ -69,8 +71,10 @@ def walk(element: Element) -> Iterator[Event]:
         yield from verbatim(markup(element))
     elif element.name in PARAGRAPHS:
         first, last = ("".join(marks(element, names)) for names in (FIRST, LAST))
-        yield Start(element.tag + first, last + element.closing, Role.BLOCK, translate=True)
-        yield from PARAGRAPH.content(element.children)
+        leading = list(takewhile(lambda child: isinstance(child, Element) and child.name == SPACES, element.children))
+        opening = element.tag + first + "".join(map(markup, leading))
+        yield Start(opening, last + element.closing, Role.BLOCK, translate=True)
+        yield from PARAGRAPH.content(element.children[len(leading) :])
         yield End()
     else:
         yield from structure(element, walk)
@@ -103,9 +107,14 @@ def role_of(element: Element) -> Role:
     """How an element takes part in a paragraph."""
     if element.name in INLINE:
         return Role.INLINE
-    if element.name in BREAKS:
+    if element.name in BREAKS or element.name == SPACES:
         return Role.LINE_BREAK
     return Role.VERBATIM if element.name in UNTRANSLATED or not element.has(*PARAGRAPHS) else Role.SEPARATE
 
 
-PARAGRAPH = MixedText(role_of, walk, UNSEEN, frozenset(["text:s"]), FIRST | LAST)
+def is_space(element: Element) -> bool:
+    """Whether an element is a space between words. Several align what is beside them, which is divided there."""
+    return element.name == SPACES and element.attributes.get("text:c", "1") in ("0", "1")
+
+
+PARAGRAPH = MixedText(role_of, walk, UNSEEN, is_space, FIRST | LAST)

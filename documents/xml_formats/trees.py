@@ -58,7 +58,7 @@ class MixedText:
 
     role_of: how an element takes part in the text around it.
     unseen: names of elements that are not displayed.
-    spaces: names of elements that are displayed as white space.
+    is_space: whether an element is displayed as a space between words.
     moved: names of elements that the reader of the paragraph writes elsewhere.
     block: reads an element that is translated by itself.
     attributes: the attributes of an element in a text that are translated.
@@ -68,7 +68,7 @@ class MixedText:
     role_of: RoleOf
     block: Callable[[Element], Iterator[Event]]
     unseen: frozenset[str] = frozenset()
-    spaces: frozenset[str] = frozenset()
+    is_space: Callable[[Element], bool] = field(default=lambda element: False)
     moved: frozenset[str] = frozenset()
     attributes: Callable[[Element], list[AttributeText]] = field(default=lambda element: [])
     translate: Callable[[Element], bool | None] = field(default=lambda element: None)
@@ -80,7 +80,7 @@ class MixedText:
                 yield child
             elif child.name in self.moved:
                 continue
-            elif child.name in self.spaces:
+            elif self.is_space(child):
                 yield Text(" ", markup(child))
             else:
                 yield from self._element(child)

@@ -24,8 +24,8 @@ LINE_END = "line end"  # the name of elements that `with_line_ends` makes
 
 
 def read_xliff(data: bytes, where: str) -> DocumentFile:
-    """An XLIFF file: units without target, or with an empty one, get the translation of their source; others stay.
-    `translate="no"` is heeded. Raises DataError."""
+    """An XLIFF file: units without target, with an empty one, or with a copy of the source whose state is new, get the
+    translation of their source; others stay. `translate="no"` is heeded. Raises DataError."""
     file = read_xml(data, where, NAMESPACES, doctype=True)
     if file.root.name != "xliff":
         raise DataError(where, f"is not XLIFF: its root is <{file.root.name[:80]}>", "check its suffix")
@@ -62,10 +62,16 @@ def walk(element: Element, warn: Warn, keeps_space: bool = False) -> Iterator[Ev
         yield from verbatim(markup(element))
     elif element.name not in UNITS or source is None:
         yield from structure(element, partial(walk, warn=warn, keeps_space=keeps_space))
-    elif target is not None and (target.text().strip() or target.elements):
+    elif target is not None and (target.text().strip() or target.elements) and not is_copy(element, source, target):
         yield from verbatim(markup(element))
     else:
         yield from unit(element, source, target, space_is_kept(source, keeps_space), warn)
+
+
+def is_copy(unit: Element, source: Element, target: Element) -> bool:
+    """Whether a target is the source, which its state says is to be translated; in version 2 the segment says so."""
+    state = target.attributes.get("state") or unit.attributes.get("state")
+    return state in UNTRANSLATED and target.text().split() == source.text().split()
 
 
 def space_is_kept(element: Element, around: bool) -> bool:
@@ -96,6 +102,7 @@ def target_tags(source: Element, target: Element | None) -> tuple[str, str]:
     return f"<{name}{re.sub(NEW_STATE, '', attributes)}>", f"</{name}>"
 
 
+UNTRANSLATED = ("new", "needs-translation", "initial")  # states of a target, and of a segment in version 2
 NEW_STATE = re.compile(r"""\sstate\s*=\s*["'](?:new|needs-translation|initial)["']""")
 
 

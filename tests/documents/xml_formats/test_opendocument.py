@@ -13,6 +13,16 @@ from tests.documents.translations_of_files import texts, translated
         ("<text:h>Ein Hund</text:h>", "<text:h>Hund Ein</text:h>"),
         ("<text:p>eins <text:span>zwei</text:span></text:p>", "<text:p><text:span>zwei</text:span> eins</text:p>"),
         ("<text:p>eins<text:s/>zwei<text:tab/>drei</text:p>", "<text:p>zwei eins<text:tab/>drei</text:p>"),
+        ('<text:p><text:s text:c="4"/>eins zwei</text:p>', '<text:p><text:s text:c="4"/>zwei eins</text:p>'),
+        ("<text:p><text:s/>eins<text:s/>zwei</text:p>", "<text:p><text:s/>zwei eins</text:p>"),
+        (
+            '<text:p>eins zwei<text:s text:c="5"/>drei vier</text:p>',
+            '<text:p>zwei eins<text:s text:c="5"/>vier drei</text:p>',
+        ),
+        (
+            '<text:p>eins zwei <text:s text:c="2"/>drei vier</text:p>',
+            '<text:p>zwei eins <text:s text:c="2"/>vier drei</text:p>',
+        ),
         (
             '<text:p>a <text:bookmark-start text:name="b"/>b<text:bookmark-end text:name="b"/> c</text:p>',
             '<text:p><text:bookmark-start text:name="b"/>c b a<text:bookmark-end text:name="b"/></text:p>',

@@ -45,6 +45,36 @@ def test_units(unit, expected):
     assert written == XLIFF.format(around.format(expected, ">x</target>"))
 
 
+@pytest.mark.parametrize(
+    ("unit", "expected"),
+    [
+        ('<target state="new">eins zwei</target>', "<target>zwei eins</target>"),
+        (
+            '<target xml:lang="en" state="needs-translation">eins\nzwei</target>',
+            '<target xml:lang="en">zwei eins</target>',
+        ),
+        ('<target state="new">one two</target>', None),
+        ('<target state="translated">eins zwei</target>', None),
+        ("<target>eins zwei</target>", None),
+    ],
+)
+def test_a_copy_of_the_source_is_translated_if_its_state_is_new(unit, expected):
+    around = "<trans-unit><source>eins zwei</source>{}</trans-unit><trans-unit><source>da</source></trans-unit>"
+    written = translated(XLIFF.format(around.format(unit)), "a.xlf", backwards).decode()
+    assert around.format(expected or unit).removesuffix("</trans-unit>") in written
+
+
+def test_a_copy_of_the_source_in_an_initial_segment_is_translated():
+    segment = '<segment state="initial"><source>eins zwei</source><target>{}</target></segment>'
+    xliff = f'<xliff version="2.0" xmlns="urn:oasis:names:tc:xliff:document:2.0"><unit>{segment}</unit></xliff>'
+    assert segment.format("zwei eins") in translated(xliff.format("eins zwei"), "a.xlf", backwards).decode()
+
+
+def test_texts_of_codes_stay():
+    source = "<source>eins <ph id='1'>&lt;img alt='<sub>ein Bild</sub>'&gt;</ph> zwei</source>"
+    assert texts(XLIFF.format(f"<trans-unit>{source}</trans-unit>"), "a.xlf") == ["eins zwei"]
+
+
 BOLD = '<bpt id="1">&lt;b&gt;</bpt>zwei<ept id="1">&lt;/b&gt;</ept>'
 PART = '<mrk mtype="seg" mid="0">{}</mrk>'
 
