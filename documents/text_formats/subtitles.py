@@ -97,7 +97,7 @@ def reopen_tags(parts: Sequence[str]) -> list[str]:
 def tag_name(tag: str) -> str:
     """The name of a start or end tag; "" for the codes of subtitles."""
     name = NAME.match(tag)
-    return name[1] if name else ""
+    return name[1].partition(".")[0] if name else ""  # without classes
 
 
 # Times as programs write them: `0:0:3.540` (Teams), `00: 00: 03,540 -> ...` (machine translation of the whole file).

@@ -56,8 +56,9 @@ def read_source(text: str, field: str, markup: ReadFormat | None) -> SourceText:
 
 def reading_cost(text: str, markup: ReadFormat | None) -> int:
     """The work of reading a text, in characters without tags."""
-    pattern = MARKUP if markup == "html" else IN_TEXT
-    is_document = markup == "xml" or (markup is not None and pattern.search(text) is not None)
+    if markup == "message":
+        return len(text) * PARSING_COST if IN_TEXT.search(text) else 0
+    is_document = markup == "xml" or (markup == "html" and MARKUP.search(text) is not None)
     return len(text) * (PARSING_COST if is_document else 1)
 
 

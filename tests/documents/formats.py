@@ -34,7 +34,7 @@ def document(suffix: str, sentence: str) -> bytes:
             return odt(SHEET.format(sentence), kind="spreadsheet")
         case ".epub":
             return epub(CHAPTER.format(sentence))
-        case ".json":
+        case ".json" | ".arb":
             return f'{{"a": "{sentence}"}}'.encode()
         case ".yaml" | ".yml":
             return f"a: {sentence}\n".encode()

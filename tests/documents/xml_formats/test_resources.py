@@ -43,7 +43,7 @@ def test_strings_of_android():
         "<item>ROT</item><item>@string/a</item>",
         "<![CDATA[EIN <b>HUND</b> DA]]>",
         r""">"ER SAGT\nNOCH 'JA'""",
-        r">\@HUND DA<",
+        r">\@Hund DA<",
     ):
         assert string in written
 
