@@ -271,7 +271,7 @@ def bomb() -> bytes:
 @pytest.mark.parametrize(
     ("name", "content", "detail"),
     [
-        ("a.pdf", b"%PDF-1.7", "unknown format: .pdf"),
+        ("a.rar", b"Rar!", "unknown format: .rar"),
         ("a", b"Ein Hund", "no suffix that says its format"),
         ("a.docm", docx(PARAGRAPH), "may have macros"),
         ("a.txt", docx(PARAGRAPH), "is not a text file, but a zip archive"),
