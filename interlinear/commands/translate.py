@@ -134,9 +134,10 @@ def translate(
 
     With --explain a line is JSON; --reverse adds the links of a model of the opposite direction. See docs/alignment.md.
 
-    With -o the input file is a document: txt, md, markdown, mdx, html, htm, srt, vtt, json, arb, yaml, yml, csv, tsv, properties,
-    strings, xml, resx, po, pot, xlf, xliff, tmx, docx, pptx, xlsx, odt, odp, ods, epub or pdf, which becomes html. Only
-    its text changes. A sentence that the model cannot read stays, and the exit code is 1. See docs/documents.md.
+    With -o the input file is a document: txt, md, markdown, mdx, html, htm, srt, vtt, json, arb, yaml, yml, csv, tsv,
+    properties, strings, xml, resx, po, pot, xlf, xliff, tmx, docx, pptx, xlsx, odt, odp, ods, epub or pdf, which is
+    written as html. Only its text changes. A sentence that the model cannot read stays, and the exit code is 1. See
+    docs/documents.md.
     """
     from documents.text_formats.values import ReadOptions
     from interlinear.decoding.alignment import load_reverse

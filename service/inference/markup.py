@@ -6,14 +6,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 from documents import Document, parse_html, parse_xml
+from documents.invisible import INVISIBLE
 from documents.text_formats.messages import read_message
 from seq2seq.errors import DataError
 from service.problems import Problem
 
 # Start of a tag, comment or declaration (HTML, 13.2.5.6, the tag open state); any other `<` is text.
 MARKUP = re.compile(r"<[A-Za-z/!?][^\s>]*>?")
-# In plain text: an end tag, or a reference to a character. What has neither needs no document.
-IN_TEXT = re.compile(r"</\w|&(?:#?\w{2,31});")
+# In plain text: an end tag, a reference to a character, or a soft hyphen and the like. What has none needs no document.
+IN_TEXT = re.compile(rf"</\w|&(?:#?\w{{2,31}});|{INVISIBLE.pattern}")
 LONG_REFERENCE = re.compile(r"&#([0-9]{8,});?")  # html.unescape raises ValueError for numbers of thousands of digits
 MAX_DIGITS = 7  # of a character's number, without leading zeros
 INLINE_HTML_CHARACTERS = 1000  # characters decoded in less time than it takes to wake a thread
@@ -44,8 +45,8 @@ def read_source(text: str, field: str, markup: ReadFormat | None) -> SourceText:
     if markup == "message":
         document = read_message(text)
         return SourceText(document.text, document) if document.segments else SourceText(text)
-    if markup == "html" and not MARKUP.search(text):
-        return SourceText(unescape(text))
+    if markup == "html" and not MARKUP.search(text) and not INVISIBLE.search(plain := unescape(text)):
+        return SourceText(plain)
     parse = parse_html if markup == "html" else parse_xml
     try:
         document = parse(text, field)

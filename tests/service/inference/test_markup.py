@@ -143,6 +143,17 @@ def test_xml_is_translated_too(client):
     assert refused.json()["detail"].startswith("q[1] is not well-formed XML")
 
 
+def test_soft_hyphens_do_not_reach_the_model(client):
+    """In plain text and in HTML; in a word that stays they come back."""
+    for q, markup in (
+        ("Ein Hu\u00adnd läuft.", "text"),
+        ("Ein Hu&shy;nd läuft.", "html"),
+        ("Ein <b>Hu&shy;nd</b> läuft.", "html"),
+    ):
+        text = client.post("/translate", json={**ASK, "q": q, "format": markup}).json()["translatedText"]
+        assert text.replace("<b>", "").replace("</b>", "") == "A dog is running."
+
+
 def test_only_sentences_with_tags_between_their_words_are_aligned(bundles):
     model = ServedModel("de-en", "1", (), seq2seq.load(bundles.de_en), 4, 5)
     request = Request({"source": ""}, SearchOptions())
