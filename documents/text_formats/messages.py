@@ -28,6 +28,8 @@ ICU_PIECES = re.compile(ICU_PIECE + TAGS)
 PLURAL_PIECES = re.compile(f"{ICU_PIECE}|#{TAGS}")
 LINE_BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
 NAME = re.compile(r"</?([A-Za-z][\w:.-]*|\d+)")
+# White space that aligns what is beside it or, behind a sentence, is as wide as its writer has it.
+COLUMNS = re.compile(r"(?<=\S)(?: *\t[\t ]*| {3,}|(?<=[.!?…]) {2})(?=\S)")
 SIMPLE_ARGUMENT = re.compile(r"\{\w{1,60}[},]")
 
 
@@ -140,7 +142,15 @@ class MessageReader:
         yield from self._text(done, end)
 
     def _text(self, start: int, end: int) -> Iterator[Event]:
-        """Text, of which an apostrophe of an ICU message may be doubled."""
+        """Text, of which an apostrophe of an ICU message may be doubled, and columns of it."""
+        for columns in COLUMNS.finditer(self.source.text, start, end):
+            yield from self._text_alone(start, columns.start())
+            yield Start(self.source.markup(*columns.span()), "", Role.LINE_BREAK, seen=True)
+            yield End()
+            start = columns.end()
+        yield from self._text_alone(start, end)
+
+    def _text_alone(self, start: int, end: int) -> Iterator[Event]:
         if start < end:
             text = self.source.text[start:end]
             yield Text(text.replace("''", "'") if self.is_icu else text, self.source.markup(start, end))

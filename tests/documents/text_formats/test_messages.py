@@ -248,3 +248,14 @@ def test_the_key_of_a_menu_is_not_read_and_stands_before_its_letter_again(text, 
     po = PO + f'msgid "{text}"\nmsgstr ""\n'
     assert texts(po, "a.po") == [read]
     assert po_message(text, lambda _: AlignedText(translation), "fuzzy") == expected
+
+
+@pytest.mark.parametrize("space", ["\t", "\t\t", " \t ", "   "])
+def test_columns_of_a_message_stay(space):
+    written = json.dumps({"a": f"  Der Hund{space}da.  Ein Hund\n   hier "}, ensure_ascii=False).encode()
+    file = parse_file(written, "a.json")
+    assert [segment.text for segment in file.segments] == ["Der Hund\nda.\nEin Hund\nhier"]
+    assert file.render([AlignedText(segment.text) for segment in file.segments]) == written
+    assert translated(written, "a.json", upper) == written.replace(b"Der Hund", b"DER HUND").replace(
+        b"da.", b"DA."
+    ).replace(b"Ein Hund", b"EIN HUND").replace(b"hier", b"HIER")
