@@ -6,17 +6,17 @@ from dataclasses import replace
 from pathlib import Path, PurePath
 
 from documents.document import DocumentFile
+from documents.markdown.markdown_file import read_markdown
 from documents.pdf.pdf_file import read_pdf
 from documents.reading.encoding import decode_text
-from documents.text_formats.delimited import read_csv, read_tsv
 from documents.text_formats.gettext_catalogue import read_gettext
-from documents.text_formats.java_properties import read_apple_strings, read_properties
-from documents.text_formats.json_values import read_json
-from documents.text_formats.markdown import read_markdown
 from documents.text_formats.plain_text import read_html_file, read_text
 from documents.text_formats.subtitles import read_subtitles
-from documents.text_formats.values import ReadOptions
-from documents.text_formats.yaml_values import read_yaml
+from documents.values.delimited import read_csv, read_tsv
+from documents.values.java_properties import read_apple_strings, read_properties
+from documents.values.json_values import read_json
+from documents.values.values import ReadOptions
+from documents.values.yaml_values import read_yaml
 from documents.xml_formats.epub import read_epub
 from documents.xml_formats.excel import read_xlsx
 from documents.xml_formats.opendocument import read_opendocument

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 import polib
 
 from documents.document import DocumentFile
+from documents.messages.messages import read_message
+from documents.messages.written_messages import PERCENT
 from documents.reading.encoding import DecodedText, decode_text
-from documents.text_formats.messages import read_message
-from documents.text_formats.written_messages import PERCENT
 from seq2seq.errors import DataError
 
 CHARSET = re.compile(r"charset=([\w.:-]+)", re.ASCII)

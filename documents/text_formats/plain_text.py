@@ -6,8 +6,8 @@ from documents.builder import build_document
 from documents.document import Document, DocumentFile
 from documents.events import End, Event, Role, Start, Text
 from documents.html import parse_html
+from documents.messages.messages import message_block
 from documents.reading.encoding import DecodedText, decode_text
-from documents.text_formats.messages import message_block
 
 # Line ends and what aligns columns: the texts between are translated by themselves.
 SEPARATOR = re.compile(r"[\r\n\v\f\t\x85\u2028\u2029]+|[ ]{3,}")

@@ -9,8 +9,8 @@ from itertools import accumulate, pairwise
 from documents.builder import build_document
 from documents.document import Document, DocumentFile
 from documents.events import End, Event, Other, Role, Start, Text
+from documents.messages.messages import NAME, TAG, TIME, message_events
 from documents.reading.encoding import decode_text
-from documents.text_formats.messages import NAME, TAG, TIME, message_events
 from documents.text_formats.spans import replace_spans
 from documents.untranslated import has_letters
 from seq2seq.errors import DataError

@@ -7,8 +7,8 @@ from functools import partial
 
 from documents.document import DocumentFile
 from documents.events import End, Event, Role, Start, Text
+from documents.messages.messages import message_events
 from documents.reading.xml_tree import Element, escape_xml, markup
-from documents.text_formats.messages import message_events
 from documents.untranslated import has_letters
 from documents.xml_formats.package import Package, PackageFormat, open_package
 from documents.xml_formats.runs import RunNames, RunParagraph, Walk, without_empty_runs

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from documents.builder import build_document
 from documents.document import DocumentFile
 from documents.events import End, Event, Role, Start, Text
+from documents.messages.messages import message_events
 from documents.reading.xml_tree import Element, escape_xml, markup, read_xml
-from documents.text_formats.messages import message_events
-from documents.text_formats.values import ReadOptions, Value, chosen, file_of_values
+from documents.values.values import ReadOptions, Value, chosen, file_of_values
 from seq2seq.errors import DataError
 
 XLIFF = "urn:oasis:names:tc:xliff:document:1.2"

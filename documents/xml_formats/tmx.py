@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from documents.document import DocumentFile
 from documents.events import Event, Role
+from documents.messages.messages import message_block
 from documents.reading.xml_tree import Element, escape_xml, markup, read_xml
-from documents.text_formats.messages import message_block
 from documents.text_formats.plain_text import file_of
 from documents.xml_formats.trees import MixedText, on_one_line, structure, verbatim, xml_document
 from documents.xml_formats.xliff import is_line_break, paired

@@ -7,8 +7,8 @@ from functools import partial
 
 from documents.document import DocumentFile
 from documents.events import Event, Role, Text
+from documents.messages.messages import message_block
 from documents.reading.xml_tree import Element, Node, XmlFile, escape_xml, markup, read_xml
-from documents.text_formats.messages import message_block
 from documents.text_formats.plain_text import file_of
 from documents.xml_formats.trees import MixedText, around_root, on_one_line, structure, verbatim, xml_document
 from seq2seq.errors import DataError

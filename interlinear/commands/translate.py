@@ -139,7 +139,7 @@ def translate(
     written as html. Only its text changes. A sentence that the model cannot read stays, and the exit code is 1. See
     docs/documents.md.
     """
-    from documents.text_formats.values import ReadOptions
+    from documents.values.values import ReadOptions
     from interlinear.decoding.alignment import load_reverse
     from interlinear.decoding.document_translation import check_lines, document_to_translate, write_translation
     from interlinear.decoding.glossary import terms_finder

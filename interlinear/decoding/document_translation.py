@@ -9,7 +9,7 @@ from pathlib import Path
 
 from documents import DocumentFile
 from documents.files import ARCHIVE_READERS, read_file, suffix_of, written_suffix
-from documents.text_formats.values import ReadOptions
+from documents.values.values import ReadOptions
 from interlinear.console import FAILED, progress, say
 from interlinear.translation.offline import OfflineModel, Outcome, search
 from interlinear.translation.split_input import FindTerms, SplitInput, no_terms

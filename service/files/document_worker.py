@@ -2,8 +2,8 @@
 
     python -m service.files.document_worker MEGABYTES SECONDS PATH < REQUEST
 
-The request is one line, and the answer is by its step (`service.files.messages`). Exit code REFUSED: stderr has the
-problem as JSON. NO_SPACE: the disk is full.
+The request is one line, and the answer is by its step (`service.files.worker_protocol`). Exit code REFUSED: stderr has
+the problem as JSON. NO_SPACE: the disk is full.
 """
 
 import errno
@@ -19,7 +19,7 @@ from documents.files import parse_file
 from interlinear.translation.sentences import DocumentSentences
 from seq2seq.errors import DataError, RequestError
 from seq2seq.terms import TermFinder
-from service.files.messages import DocumentRequest, read_aligned, read_request, write_split
+from service.files.worker_protocol import DocumentRequest, read_aligned, read_request, write_split
 
 MAX_GROWTH = 10  # bytes of a translated document for each byte of its source, besides a megabyte
 MEGABYTE = 1_000_000

@@ -9,7 +9,7 @@ from pathlib import PurePath
 from typing import Literal
 
 from documents.files import written_suffix
-from documents.text_formats.values import ReadOptions
+from documents.values.values import ReadOptions
 from seq2seq.terms import TermOptions
 from service.files.file_store import StoredFile
 from service.problems import Problem

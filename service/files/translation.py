@@ -17,7 +17,7 @@ from service.auth.rate_limits import units_of_tokens
 from service.engine.engine import INLINE_CHARACTERS, Engine, InvalidTextError
 from service.files.document_processes import DocumentProcesses
 from service.files.file_job import FileJob
-from service.files.messages import DocumentRequest, write_aligned
+from service.files.worker_protocol import DocumentRequest, write_aligned
 from service.inference import searching
 from service.inference.terms import are_found
 from service.models import ServedModel, ServedModels

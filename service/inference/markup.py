@@ -7,7 +7,7 @@ from typing import Literal
 
 from documents import Document, parse_html, parse_xml
 from documents.invisible import INVISIBLE
-from documents.text_formats.messages import read_message
+from documents.messages.messages import read_message
 from seq2seq.errors import DataError
 from service.problems import Problem
 

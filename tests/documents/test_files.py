@@ -12,7 +12,7 @@ import pytest
 from documents import AlignedText, files
 from documents.files import SUFFIXES, parse_file, read_file
 from documents.reading import archive as limits
-from documents.text_formats.values import ReadOptions
+from documents.values.values import ReadOptions
 from seq2seq.errors import DataError
 from tests.documents.formats import document
 from tests.documents.packages import archive, docx, odt, parts_of, pdf, run, xlsx

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from documents import AlignedText
 from documents.files import parse_file
-from documents.text_formats.values import ReadOptions, is_text
+from documents.values.values import ReadOptions, is_text
 from seq2seq.errors import DataError
 from tests.documents.translations import in_capitals, same
 from tests.documents.translations_of_files import as_bytes, texts, translated

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from documents import AlignedText
-from documents.text_formats.values import ReadOptions
+from documents.values.values import ReadOptions
 from interlinear.translation.sentences import Sentence
 from seq2seq.terms import GlossaryEntry, Term, TermOptions
 from service.files import document_processes
 from service.files.document_processes import DocumentProcesses
-from service.files.messages import DocumentRequest, write_aligned
+from service.files.worker_protocol import DocumentRequest, write_aligned
 from service.problems import Problem
 from tests.documents.packages import docx, run
 

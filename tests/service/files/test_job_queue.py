@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from documents.text_formats.values import ReadOptions
+from documents.values.values import ReadOptions
 from seq2seq.terms import TermOptions
 from service.files.file_job import FileJob, FileRequest
 from service.files.job_queue import FileJobs

@@ -9,8 +9,8 @@ from urllib.parse import quote, unquote
 
 from markdown_it.token import Token
 
+from documents.markdown.markdown_parser import MarkdownParser
 from documents.masks import RUN, Masks
-from documents.text_formats.markdown_parser import MarkdownParser
 
 BEGIN, END = "\ufdd0", "\ufdd1"  # around the fragment of a link while a file is written: no characters (Unicode, 23.7)
 MARKED = re.compile(f"{BEGIN}([^{BEGIN}{END}]*){END}")

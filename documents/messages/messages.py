@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from documents.builder import build_document
 from documents.document import Document
 from documents.events import End, Event, Role, Start, Text
-from documents.text_formats.bounds import Piece, widened
-from documents.text_formats.character_references import Source, flatten
-from documents.text_formats.icu import COMPLEX, Argument, IcuError, parse_arguments
-from documents.text_formats.written_messages import MessageWriter, find_mnemonic
+from documents.messages.bounds import Piece, widened
+from documents.messages.character_references import Source, flatten
+from documents.messages.icu import COMPLEX, Argument, IcuError, parse_arguments
+from documents.messages.written_messages import MessageWriter, find_mnemonic
 from documents.untranslated import ADDRESS
 from seq2seq.terms.placeholders import PLACEHOLDER, STRICT_PRINTF
 from seq2seq.terms.placeholders import TAG as TEXT_TAG

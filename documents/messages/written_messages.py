@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from documents.inline import InlineTag
+from documents.messages.character_references import Source
 from documents.placement import Piece
-from documents.text_formats.character_references import Source
 from seq2seq.text.words import is_unspaced
 
 UNNUMBERED = re.compile(

@@ -6,7 +6,7 @@ from functools import partial
 
 from documents.document import DocumentFile
 from documents.reading.encoding import DecodedText, decode_text
-from documents.text_formats.values import ReadOptions, Value, chosen, file_of_values
+from documents.values.values import ReadOptions, Value, chosen, file_of_values
 from seq2seq.errors import DataError
 
 # A line with a value, as java.util.Properties reads it; a line that ends in a backslash goes on.

@@ -7,7 +7,7 @@ from functools import partial
 
 from documents.document import DocumentFile
 from documents.reading.encoding import decode_text
-from documents.text_formats.values import ReadOptions, Value, chosen, file_of_values
+from documents.values.values import ReadOptions, Value, chosen, file_of_values
 from seq2seq.errors import DataError
 
 SURROGATE = re.compile("[\ud800-\udfff]")  # half of a character, which no model reads

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from documents.text_formats.icu import Argument
+from documents.messages.icu import Argument
 from seq2seq.terms.placeholders import LETTER
 
 AROUND = {

@@ -4,10 +4,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from documents import AlignedText
-from documents.text_formats.values import ReadOptions
+from documents.values.values import ReadOptions
 from interlinear.translation.sentences import Sentence
 from seq2seq.terms import GlossaryEntry, Term, TermOptions
-from service.files.messages import (
+from service.files.worker_protocol import (
     DocumentRequest,
     read_aligned,
     read_request,

@@ -8,7 +8,7 @@ import yaml
 
 from documents.document import DocumentFile
 from documents.reading.encoding import decode_text
-from documents.text_formats.values import ReadOptions, Value, chosen, file_of_values
+from documents.values.values import ReadOptions, Value, chosen, file_of_values
 from seq2seq.errors import DataError
 
 MAX_DEPTH = 200  # collections inside each other; the time that libyaml takes grows with their square

@@ -9,8 +9,8 @@ from statistics import median
 
 from documents.document import DocumentFile
 from documents.reading.encoding import decode_text
-from documents.text_formats.values import ReadOptions, Value, file_of_values, is_text
 from documents.untranslated import has_letters
+from documents.values.values import ReadOptions, Value, file_of_values, is_text
 from seq2seq.errors import DataError
 
 DELIMITERS = ",;\t|"

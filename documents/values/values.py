@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from documents.document import Document, DocumentFile
+from documents.messages.messages import read_message
 from documents.reading.encoding import DecodedText
-from documents.text_formats.messages import read_message
 from documents.text_formats.spans import replace_spans
 from seq2seq.errors import DataError
 

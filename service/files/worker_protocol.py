@@ -6,7 +6,7 @@ from dataclasses import asdict, astuple, dataclass
 from typing import Any, Literal
 
 from documents.inline import AlignedText
-from documents.text_formats.values import ReadOptions
+from documents.values.values import ReadOptions
 from interlinear.translation.sentences import Sentence
 from seq2seq.terms import GlossaryEntry, Term, TermOptions
 

@@ -9,11 +9,11 @@ from markdown_it.token import Token
 from documents.builder import build_document
 from documents.document import Document, DocumentFile
 from documents.events import End, Event, Role, Start, Text
+from documents.markdown.anchors import Anchors, first_line, marked_html, marked_link
+from documents.markdown.markdown_parser import MarkdownParser
 from documents.masks import Masks
+from documents.messages.messages import protected
 from documents.reading.encoding import decode_text
-from documents.text_formats.markdown_anchors import Anchors, first_line, marked_html, marked_link
-from documents.text_formats.markdown_parser import MarkdownParser
-from documents.text_formats.messages import protected
 from documents.text_formats.spans import replace_spans
 from documents.untranslated import KEPT, TEMPLATE_TAG
 from seq2seq.terms.placeholders import PLACEHOLDER

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from documents.events import End, Event, Other, Role, Start, Text
-from documents.text_formats.icu import Argument
+from documents.messages.icu import Argument
 
 REFERENCE = re.compile(r"&(?:#\d{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
 DOUBLE_AMPERSAND = re.compile(r"(?<!\S)&&(?!\S)")

@@ -1,0 +1,1 @@
+"""Markdown, with anchors, admonitions and the tags of templates."""
