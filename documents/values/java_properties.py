@@ -22,7 +22,9 @@ WRITTEN = {control: f"\\{letter}" for letter, control in CONTROL.items()} | {"\\
 ARGUMENT = re.compile(r"\{\d")
 STRING = r'"(?:[^"\\]|\\[\s\S])*"'
 # A comment, or a key with its value; what begins neither is passed by.
-APPLE = re.compile(rf"/\*[\s\S]*?\*/|//[^\n]*|(?P<key>{STRING}|[\w.-]+)\s*=\s*(?P<value>{STRING})\s*;|{STRING}")
+APPLE = re.compile(
+    rf"/\*[\s\S]*?(?:\*/|\Z)|//[^\n]*|(?P<key>{STRING}|(?<![\w.-])[\w.-]++)\s*=\s*(?P<value>{STRING})\s*;|{STRING}"
+)
 APPLE_ESCAPED = re.compile(r"\\(?:U([0-9a-fA-F]{4})|(\r\n)|([\s\S]))")
 
 

@@ -201,3 +201,10 @@ def test_keys_of_json():
     with pytest.raises(DataError, match="under the key 'titel'"):
         texts_of(JSON, "a.json", "titel")
     assert translated(JSON, "a.json", same).decode() == JSON
+
+
+@pytest.mark.parametrize("part", ["/* ", "www.", '"a = ', "a = ", '"a" '])
+def test_what_never_ends_in_a_file_of_apple_is_read_in_linear_time(part):
+    """Twenty thousand of them took 110 s."""
+    with pytest.raises(DataError):
+        parse_file(part.encode() * 100_000, "a.strings")
