@@ -23,10 +23,20 @@ def model(client: TestClient | httpx.Client) -> dict:
 
 def why(client: TestClient) -> str:
     """The reason in the log and in the response for a key of scope `admin`; other callers see the status only."""
-    until(lambda: "error" in model(client))  # between two attempts it has none
-    assert model(client)["error"].endswith("The service's log says why.")
     model_manager = client.app.state.service.model_manager
-    return str(model_manager.sync_status(model_manager.models.served[0]).error)
+    reasons: list[str] = []
+
+    def told() -> bool:
+        """Between two attempts there is no reason."""
+        reasons[:] = (
+            model(client).get("error", ""),
+            model_manager.sync_status(model_manager.models.served[0]).error or "",
+        )
+        return all(reasons)
+
+    until(told)
+    assert reasons[0].endswith("The service's log says why.")
+    return reasons[1]
 
 
 @contextmanager
