@@ -19,11 +19,8 @@ TEMPLATE_TAG = (
     r"\{\{\{?[^{}]*\}\}\}?|\{%(?:[^%{]|%(?!\})|\{(?!%))*%\}|\{#(?:[^#{]|#(?!\})|\{(?!#))*#\}"
     r"|<%(?:[^%<]|%(?!>)|<(?!%))*%>"
 )
-MENTION = r"(?<![\w@/.])@[^\W_](?:[\w.-]*\w)?(?:@[\w-]+(?:\.[\w-]+)+)?"  # @user, @user@host
-HASHTAG = r"(?<![\w&/#])#(?=\d*[^\W\d])\w+"
-EMOJI_CODE = r"(?<![\w:]):(?=[\d_+-]{0,40}[A-Za-z])[\w+-]{1,40}:(?!\w)"  # :smile:
 MASKED = "[\U000f0000-\U0010fffd]+"  # `documents.masks`, and the icons of fonts
-KEPT = re.compile("|".join((ADDRESS, TEMPLATE_TAG, PLACEHOLDER, MENTION, HASHTAG, EMOJI_CODE, MASKED)))
+KEPT = re.compile("|".join((ADDRESS, TEMPLATE_TAG, PLACEHOLDER, MASKED)))
 TRIGGER = re.compile(r"[@#{<:%$&(\]\U000f0000-\U0010fffd]|www\.")  # in each of them
 LIST_MARK = re.compile(r"\(?\d[\d.]*[.):]\)?|[^\w\s]+")  # "1.", "(2)", "3.1.", "•"
 PUNCTUATION = frozenset("\"'„“‚‘«‹([{¿¡-–—") | CLOSING_MARKS

@@ -15,12 +15,12 @@ from documents.masks import Masks
 from documents.messages.messages import protected
 from documents.reading.encoding import decode_text
 from documents.text_formats.spans import replace_spans
-from documents.untranslated import KEPT, TEMPLATE_TAG
-from seq2seq.terms.placeholders import PLACEHOLDER
+from documents.untranslated import ADDRESS, KEPT, TEMPLATE_TAG
+from seq2seq.terms.placeholders import FAMILIES
 
 # Tags of templates, comments of MDX, and lists of attributes (`{#id .class}`, `{: key=value}`).
 MASKED = re.compile(
-    rf"{TEMPLATE_TAG}|{PLACEHOLDER}"
+    rf"{TEMPLATE_TAG}|{FAMILIES['sigils']}|{FAMILIES['braces']}"
     r"|\{/\*(?:[^*{]|\*(?!/\})|\{(?!/\*))*\*/\}|\{:[^{}\n]*\}|\{ ?(?:[#.][\w-]|[\w-]+=)[^{}\n]*\}"
 )
 
@@ -162,11 +162,12 @@ def inline_events(tokens: Sequence[Token]) -> Iterator[Event]:
 
 
 def text_events(text: str) -> Iterator[Event]:
-    """A text, in which addresses, mentions and the like stay as they are written."""
+    """A text, in which addresses, mentions and the like stay as they are; an address has no markup."""
     done = 0
     for kept in KEPT.finditer(text):
         yield Text(text[done : kept.start()])
-        yield from protected(kept.group())
+        is_address = re.fullmatch(ADDRESS, kept.group())
+        yield from protected(kept.group(), None if is_address else escape_markdown(kept.group()))
         done = kept.end()
     yield Text(text[done:])
 

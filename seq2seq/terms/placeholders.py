@@ -56,6 +56,9 @@ FAMILIES = {
     rf"|@[A-Za-z_][\w-]{{0,60}}(?![\w@]))|{NO_PERCENTAGE}%[a-z][a-z_]{{2,40}}(?!\w)",
     # <@123>, <#123>, <:name:123>, <t:123:R>, <!here>, <@U1|name>: Discord, Slack
     "mentions": r"<(?:[@#!][^<>\n]{1,100}|a?:\w{1,40}:\d{1,25}|t:\d{1,20}(?::\w)?|/\w[\w -]{0,60}:\d{1,25})>",
+    # @user, @user@host, #tag, :smile: of Mastodon, Discourse and others
+    "social": r"(?<![\w@/.])@[^\W_](?:[\w.-]*\w)?(?:@[\w-]+(?:\.[\w-]+)+)?|(?<![\w&/#])#(?=\d*[^\W\d])\w+"
+    r"|(?<![\w:]):(?=[\d_+-]{0,40}[A-Za-z])[\w+-]{1,40}:(?!\w)",
     # &brandName;: an entity of a program, and no character
     "entities": r"(?<!\w)&[A-Za-z][\w.-]{1,60};",
     # File(&F): the key of a menu in East Asian languages
