@@ -75,7 +75,7 @@ def message_block(
         arguments = parse_arguments(text) if is_complex else []
         events = list(reader.content(0, len(source.text), arguments))
     except IcuError as error:
-        warn(f"a message stays as it is, because it cannot be read as an ICU message ({error}): {shortened(text)}")
+        warn(f"A message stays as it is, because it cannot be read as an ICU message ({error}): {shortened(text)}.")
         yield Start(opening + source.markup(0, len(text)) + closing, "", Role.VERBATIM_BLOCK)
         yield End()
         return

@@ -48,7 +48,9 @@ def read_epub(data: bytes, where: str) -> DocumentFile:
     names = chapter_names(archive)
     chapters = [read_chapter(archive.read(name), f"{where}: {name}") for name in names]
     warnings = tuple(
-        f"{name}: {chapter.warning}" for name, chapter in zip(names, chapters, strict=True) if chapter.warning
+        f"The chapter {name} {chapter.warning}."
+        for name, chapter in zip(names, chapters, strict=True)
+        if chapter.warning
     )
     file = archive_file(
         archive, names, [chapter.decoded for chapter in chapters], [chapter.document for chapter in chapters]

@@ -115,9 +115,10 @@ def comparisons(package: Package, translated: Collection[str]) -> Iterator[str]:
             places.setdefault(comparison.kind, []).append(f"{comparison.place} ({', '.join(found[:3])})")
     for kind, named in places.items():
         rest = f" and {len(named) - MOST_NAMED:,} more" if len(named) > MOST_NAMED else ""
-        yield f"{kind} name texts that are translated in cells, and stay: {', '.join(named[:MOST_NAMED])}{rest}"
+        where = f"{', '.join(named[:MOST_NAMED])}{rest}"
+        yield f"{kind.capitalize()} name texts that are translated in cells, and stay: {where}."
     if package.parts_of_type("spreadsheetml.pivotTable+xml"):
-        yield "pivot tables stay, with the texts of cells as they were: refresh them"
+        yield "Pivot tables stay, with the texts of cells as they were: refresh them."
 
 
 def all_comparisons(package: Package) -> Iterator[Comparison]:

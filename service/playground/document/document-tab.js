@@ -131,7 +131,7 @@ export class DocumentTab {
       sending: "Sending the file …",
       queued: "Waiting for its turn …",
       running: known ? `Translated ${counted()}` : "Reading the file …",
-      done: ["Translated.", ...(untranslated ? [`${untranslated} ${untranslated === 1 ? "sentence stays as it is" : "sentences stay as they are"}, because the model cannot read them.`] : []), ...warnings].join(" "),
+      done: ["Translated.", ...(untranslated ? [`${untranslated} ${untranslated === 1 ? "sentence stays as it is" : "sentences stay as they are"}, because the model cannot read them.`] : []), ...warnings].join("\n"),
       cancelled: "Cancelled.",
       failed: "",
     }[status];

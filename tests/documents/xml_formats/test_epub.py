@@ -160,7 +160,8 @@ def test_a_chapter_that_is_not_well_formed_is_read_as_html(body, expected):
     chapter = HTML5.format(body)
     data = epub(chapter, **{"OEBPS/other.xhtml": CHAPTER.format("<p>zwei drei</p>")})
     (warning,) = parse_file(data, "a.epub").warnings
-    assert warning.startswith("OEBPS/chapter.xhtml: is not well-formed XML at line") and "read as HTML" in warning
+    assert warning.startswith("The chapter OEBPS/chapter.xhtml is not well-formed XML at line")
+    assert warning.endswith("; it is read as HTML.")
     written = parts_of(translated(data, "a.epub", backwards))
     assert expected in written["OEBPS/chapter.xhtml"] and "<p>drei zwei</p>" in written["OEBPS/other.xhtml"]
     assert written["OEBPS/chapter.xhtml"].startswith(chapter.partition("<title")[0])

@@ -132,7 +132,11 @@ def test_what_names_a_translated_text_stays_and_is_warned_of(content, kind, plac
     strings = "<si><t>Ein Hund</t></si>"
     data = xlsx(strings, content)
     (warning,) = parse_file(data, "a.xlsx").warnings
-    assert warning.startswith(f"{kind} name texts") and f": {place} (" in warning and "ein hund" in warning.lower()
+    assert (
+        warning.startswith(f"{kind.capitalize()} name texts")
+        and f": {place} (" in warning
+        and "ein hund" in warning.lower()
+    )
     assert parts_of(translated(data, "a.xlsx", backwards))[SHEET] == parts_of(data)[SHEET]
     assert parse_file(xlsx("<si><t>da hier</t></si>", content), "a.xlsx").warnings == ()
 
@@ -144,12 +148,12 @@ def test_names_and_tables_that_name_a_translated_text():
     )
     data = xlsx("<si><t>Ein Hund</t></si>", table=table("A1:A9", content=filtered), names=names)
     assert parse_file(data, "a.xlsx").warnings == (
-        "filters name texts that are translated in cells, and stay: A1:A9 (ein Hund)",
-        "defined names name texts that are translated in cells, and stay: Arten (Ein Hund)",
+        "Filters name texts that are translated in cells, and stay: A1:A9 (ein Hund).",
+        "Defined names name texts that are translated in cells, and stay: Arten (Ein Hund).",
     )
 
 
 def test_a_warning_names_ten_places():
     cells = [f'<c r="A{n}"><f>B{n}="Ein Hund"</f></c>' for n in range(1, 31)]
     (warning,) = parse_file(xlsx("<si><t>Ein Hund</t></si>", rows(*cells)), "a.xlsx").warnings
-    assert "Blatt!A10" in warning and "Blatt!A11" not in warning and warning.endswith(" and 20 more")
+    assert "Blatt!A10" in warning and "Blatt!A11" not in warning and warning.endswith(" and 20 more.")
