@@ -39,7 +39,7 @@ NO_TEXT = re.compile(
             r"(?=[^\d\s]*\d)(?=[^A-Z\s]*[A-Z])(?=[^a-z\s]*[a-z])[A-Za-z0-9+/_-]{24,}={0,2}",  # keys and hashes
             r"[\^~v=<>]{0,2}\d+(?:\.\d+)+(?:-(?:alpha|beta|rc|dev|snapshot)[\w.+-]*)?|v\d+",  # versions
             r"(?=[^\d\s]*\d)(?=[^A-Z\s]*[A-Z])[A-Z0-9]+(?:[-/.:][A-Z0-9]+)*",  # A4, DE-1234
-            r"[A-Za-z]+-?\d+[A-Za-z]?",  # x1, item-12, h2
+            r"(?:[a-z]+|[A-Z]{1,3})-?\d+[A-Za-z]?",  # x1, item-12, h2
             r"[a-z][a-z0-9]+(?:\.[a-z0-9][\w-]*)+",  # home.title, com.example.app
             r"[a-z]+(?:-[a-z0-9]+)*-\d+|[a-z]\w*(?:-\w+)*--[\w-]+",  # col-md-6, btn--primary
             r"(?=[a-z0-9$]*[A-Z])\$?[a-z][a-z0-9]*(?:[A-Z]+[a-z0-9]+)*(?:[A-Z]{2,})?",  # camelCaseId
