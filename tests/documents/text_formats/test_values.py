@@ -21,7 +21,10 @@ def texts_of(data: str, name: str, *keys: str) -> list[str]:
     return [segment.text for segment in parse_file(as_bytes(data), name, ReadOptions(keys)).segments]
 
 
-WORDS = "Hund rot ja de OK STOP E-Mail z.B. usw. Kund_innen KundInnen jedeR und/oder Ja/Nein rot-grün 24-stündig 3fach Formel-1"
+WORDS = (
+    "Hund rot ja de OK STOP E-Mail z.B. usw. Kund_innen KundInnen jedeR und/oder Ja/Nein rot-grün 24-stündig 3fach "
+    "Formel-1"
+)
 NO_TEXTS = (
     "de-DE en_US zh-Hans #ff0000 2026-11-29 2026-11-29T10:00 10:00 btn_primary MAX_SIZE camelCaseId col-md-6 "
     "home.title com.example.app logo.png Bericht.pdf /usr/bin ../a img/a/b.png https://a.b/c mailto:a@b.de "
