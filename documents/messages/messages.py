@@ -236,9 +236,11 @@ class OpenTags:
         return None
 
 
-def tag_name(name: str) -> str:
-    """The name of a tag, without the classes that WebVTT writes behind it (`<v.loud>`)."""
-    return name.partition(".")[0].lower()
+def tag_name(tag: str) -> str:
+    """The name of a start or end tag, without the classes that WebVTT writes behind it (`<v.loud>`); "" if it has
+    none, as the codes of subtitles."""
+    name = NAME.match(tag)
+    return name[1].partition(".")[0] if name else ""
 
 
 def paired_tags(source: Source, pieces: Sequence[Piece]) -> dict[int, int]:
@@ -254,9 +256,9 @@ def paired_tags(source: Source, pieces: Sequence[Piece]) -> dict[int, int]:
                 around.append(OpenTags())
             elif isinstance(element[0], End) and len(around) > 1:
                 around.pop()
-        elif piece.kind == "tag" and (name := NAME.match(tag)) and not tag.endswith("/>"):
+        elif piece.kind == "tag" and (name := tag_name(tag).lower()) and not tag.endswith("/>"):
             if not tag.startswith("</"):
-                around[-1].open(n, tag_name(name[1]))
-            elif (begin := around[-1].close(tag_name(name[1]))) is not None:
+                around[-1].open(n, name)
+            elif (begin := around[-1].close(name)) is not None:
                 pairs[begin] = n
     return pairs

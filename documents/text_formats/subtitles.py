@@ -9,7 +9,7 @@ from itertools import accumulate, pairwise
 from documents.builder import build_document
 from documents.document import Document, DocumentFile
 from documents.events import End, Event, Other, Role, Start, Text
-from documents.messages.messages import NAME, TAG, TIME, message_events
+from documents.messages.messages import TAG, TIME, message_events, tag_name
 from documents.reading.encoding import decode_text
 from documents.text_formats.spans import replace_spans
 from documents.untranslated import has_letters
@@ -92,12 +92,6 @@ def reopen_tags(parts: Sequence[str]) -> list[str]:
         after = "".join(f"</{tag_name(tag)}>" for tag in reversed(open_tags))
         balanced.append(before + part + after if part else "")
     return balanced
-
-
-def tag_name(tag: str) -> str:
-    """The name of a start or end tag; "" for the codes of subtitles."""
-    name = NAME.match(tag)
-    return name[1].partition(".")[0] if name else ""  # without classes
 
 
 # Times as programs write them: `0:0:3.540` (Teams), `00: 00: 03,540 -> ...` (machine translation of the whole file).
