@@ -120,7 +120,7 @@ def translate(
     """Translate files, or stdin, to stdout, in UTF-8: one line for every line, in order, as soon as it is ready.
     With -o, translate one document, in the format that its suffix says, and write it to a file.
 
-    An empty line stays empty. A line that the model cannot read (too long, not UTF-8, or with a NUL) becomes an empty
+    An empty line stays empty. A line that the model cannot read (not UTF-8, or with a NUL) becomes an empty
     line, is named on stderr, and the exit code is 1 at the end. With --n-best N a line becomes N lines `NUMBER ||| TEXT
     ||| SCORE`. Line numbers continue over several files; --mt and the pictures refer to these numbers.
 
