@@ -264,6 +264,19 @@ def test_a_registered_model_gets_a_new_version(toy, tmp_path, monkeypatch, run):
     ]
 
 
+def test_a_registered_model_gets_a_new_version_of_its_own_name(toy, tmp_path, monkeypatch, run):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/mlflow.db")
+    store = MlflowStore(create=True)
+    run_id = store.client.create_run(store.experiment("mine"), run_name="toy").info.run_id
+    store.register(store.log_model(toy, run_id, {"train_sha256": "abc"}), "de-en")
+    said = run("shortlist", "models:/de-en@champion", "--data", describe(tmp_path))
+    assert said.startswith("models:/de-en/2 has a shortlist of 4 pairs\n")
+    assert load_bundle("models:/de-en/2", shortlist=True).shortlist is not None
+    with pytest.raises(UsageError, match="has none"):
+        load_bundle("models:/de-en@champion", shortlist=True)
+
+
 @pytest.mark.slow
 def test_a_model_that_no_run_has_trained_is_not_registered(model, tmp_path, monkeypatch, run):
     monkeypatch.chdir(tmp_path)

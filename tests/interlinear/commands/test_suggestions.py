@@ -43,6 +43,21 @@ def test_suggestions_alone_are_split_into_a_data_set(keys, tmp_path, capsys):
     assert interlinear(command) == 2, "the folder is there already"
 
 
+def test_lines_of_a_suggestion_end_at_a_line_feed_only(tmp_path, capsys):
+    """Texts have form feeds, separators of files and of paragraphs within a line."""
+    store = SuggestionStore(tmp_path / "keys.db")
+    for mark in ("\f", "\x1c", "\x1e", "\x85", "\u2028", "\v"):
+        name = f"{ord(mark):x}"
+        store.add(Suggestion(f"Seite {name}{mark}neu\nzwei {name}", f"page {name} new\ntwo {name}", "de", "en"), 99, 99)
+    folder = tmp_path / "corrections"
+    command = ["suggestions", "export", str(folder), "--languages", "de,en", "--dev", "2", "--test", "0"]
+    assert interlinear([*command, "--keys", str(tmp_path / "keys.db")]) == 0
+    description = Path(capsys.readouterr().out.strip())
+    pairs = {pair for split in ("train", "dev") for pair in read(description, split)}
+    expected = {(f"Seite {n} neu", f"page {n} new") for n in ("c", "1c", "1e", "85", "2028", "b")}
+    assert pairs == expected | {(f"zwei {n}", f"two {n}") for n in ("c", "1c", "1e", "85", "2028", "b")}
+
+
 def test_suggestions_are_added_to_train_of_another_data_set(keys, tmp_path, capsys):
     base = tmp_path / "base"
     base.mkdir()
