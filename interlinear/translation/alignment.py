@@ -41,7 +41,10 @@ def linked_words(
     output: str,
     find_words: Callable[[str], list[CharacterSpan]],
 ) -> tuple[list[CharacterSpan], list[CharacterSpan], list[Link]]:
-    """The words of a sentence and of one of its outputs, and their links."""
+    """The words of a sentence and of one of its outputs, and their links: of one without answer each word's to itself,
+    so that its tags stay where they are."""
+    if answer is None and output == source and (words := find_words(source)):
+        return words, words, [(i, i) for i in range(len(words))]
     explanation = answer.explanation if answer else None
     if answer is None or explanation is None or not explanation.source or not explanation.target:
         whole_target = [(0, len(output))] if output else []

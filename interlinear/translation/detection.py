@@ -1,10 +1,14 @@
 """Language detection among the languages that are served."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
 from py3langid.langid import MODEL_FILE, LanguageIdentifier
+
+from interlinear.translation.language_tags import closest_language
+
+CERTAIN_ENOUGH = 0.1  # probability of a language among all; that of "The dog sleeps." is 0.23, of "Hund" 0.03
 
 
 @dataclass(frozen=True)
@@ -44,3 +48,14 @@ class LanguageDetector:
             likeliest = None if best in (code, general) else LanguageGuess(best, float(probabilities[best]))
             guesses.append(LanguageGuess(code, probabilities.get(code, probabilities.get(general, 0.0)), likeliest))
         return sorted(guesses, key=lambda guess: -guess.probability)
+
+
+def guess_of(guesses: Sequence[LanguageGuess], language: str) -> LanguageGuess | None:
+    """The guess of a language or, where that is not among them, of the closest one."""
+    code = closest_language(language, [guess.language for guess in guesses])
+    return next((guess for guess in guesses if guess.language == code), None)
+
+
+def is_certain(guess: LanguageGuess, probability: float = CERTAIN_ENOUGH) -> bool:
+    """Whether a text is in the guess's language: none is more probable, and it has this probability."""
+    return guess.likeliest is None and guess.probability >= probability

@@ -7,7 +7,8 @@ from functools import partial
 from weakref import WeakKeyDictionary
 
 from interlinear.translation.alignment import align_answers
-from interlinear.translation.detection import LanguageDetector
+from interlinear.translation.detection import LanguageDetector, guess_of, is_certain
+from interlinear.translation.language_tags import language_name
 from interlinear.translation.paths import ModelPath
 from interlinear.translation.sentences import Sentence
 from interlinear.translation.splitting import Search, SplitOptions, SplitText, Step
@@ -27,6 +28,7 @@ from service.settings import Settings
 CALLER = "files"  # the name by which all documents together have one caller's share of slots and threads
 COUNTED_TOGETHER = 20  # sentences whose tokens are counted at once, in a few milliseconds
 SEGMENTS_PER_UNIT = 100  # texts of a document that quotas and rate limits count as one text at least
+SHORTEST_KEPT, KEPT_PROBABILITY = 30, 0.9  # characters and probability of text in the target language
 ATTEMPTS = 20  # of a sentence that is refused because too much waits, or whose engine has ended
 MAX_PAUSE = 5.0  # seconds between two of them
 
@@ -53,7 +55,7 @@ class FileTranslator:
     async def translate(self, job: FileJob) -> None:
         """Translate a job's document, and write it to a new file, `job.result`. Raises Problem, and OSError."""
         request, uploaded = job.request, job.upload.path
-        path = await self._choose_path(job)
+        path, in_target = await self._choose_path(job)
         terms = await request.find_terms(path.language_pair)
         (source, _), (_, job.target) = path.first.language_pair, path.language_pair
         found = terms if are_found(terms, path.first) else None
@@ -61,21 +63,51 @@ class FileTranslator:
         job.warnings, sentences = await self._processes.split(uploaded, document)
         job.total = sum(sentence.completes for sentence in sentences)
         await request.charge(await self._units(path.first, sentences, job.total))
-        lines = await self._search(job, path, sentences)
+        kept = await self._kept(job, sentences, in_target)
+        lines = await self._search(job, path, sentences, kept)
         job.result = job.upload.store.create()
         await self._processes.write(uploaded, document, lines, job.result.stream)
         job.result.close()
 
-    async def _choose_path(self, job: FileJob) -> ModelPath[ServedModel]:
-        """The model or models for a document; if its source is `auto`, by the language of the document's text."""
+    async def _choose_path(self, job: FileJob) -> tuple[ModelPath[ServedModel], bool]:
+        """The model or models for a document, and whether it is in the target language already; both by the language of
+        the document's text if its source is `auto`."""
         request, models = job.request, self._models()
         source = request.source
         if source == "auto":
             possible = models.source_languages("translation", request.target, request.model)
             text = await self._processes.beginning(job.upload.path, request.name, request.options)
             (guesses,) = await self._engine.preparation.map(CALLER, self._detector.guesses, [text], len)
-            source = next(guess.language for guess in guesses if guess.language in possible)
-        return models.translation_path(source, request.target, request.model)
+            best = next(guess for guess in guesses if guess.language in possible)
+            same, source = guess_of(guesses, request.target), best.language
+            if same and is_certain(same, KEPT_PROBABILITY) and models.same_language(same.language, request.target):
+                return models.translation_path(source, request.target, request.model), True
+        return models.translation_path(source, request.target, request.model), False
+
+    async def _kept(self, job: FileJob, sentences: Sequence[Sentence], every: bool) -> list[bool]:
+        """Which sentences stay as they are, since they are in the target language already: `every` one, or those of a
+        document with the source `auto` that are long enough to tell."""
+        name = language_name(job.target)
+
+        def in_target(sentence: Sentence) -> bool:
+            if len(sentence.text) < SHORTEST_KEPT:
+                return False
+            guess = guess_of(self._detector.guesses(sentence.text), job.target)
+            return guess is not None and is_certain(guess, KEPT_PROBABILITY)
+
+        if every:
+            job.warnings = [*job.warnings, f"The document is in {name} already, and is returned as it is."]
+            return [True] * len(sentences)
+        if job.request.source != "auto" or not self._models().same_language(job.target, job.target):
+            return [False] * len(sentences)
+        kept = await self._engine.preparation.map(CALLER, in_target, sentences, lambda sentence: len(sentence.text))
+        if count := sum(kept):
+            are = "A sentence is" if count == 1 else f"{count:,} sentences are"
+            job.warnings = [
+                *job.warnings,
+                f"{are} in {name} already, and left as {'it is' if count == 1 else 'they are'}.",
+            ]
+        return kept
 
     async def _units(self, model: ServedModel, sentences: Sequence[Sentence], segments: int) -> int:
         """The number of texts as which a document counts: tokens x beam of its search, of which 1,000 are a text, or
@@ -92,9 +124,11 @@ class FileTranslator:
         counts = await self._engine.preparation.map(CALLER, tokens, some, characters)
         return max(1, units_of_tokens(sum(counts) * best_only(model).beam), -(-segments // SEGMENTS_PER_UNIT))
 
-    async def _search(self, job: FileJob, path: ModelPath[ServedModel], sentences: Sequence[Sentence]) -> list[bytes]:
-        """The translations of all sentences, as `DocumentProcesses.write` takes them, searched a few at a time.
-        Documents that are translated together take turns. Raises Problem."""
+    async def _search(
+        self, job: FileJob, path: ModelPath[ServedModel], sentences: Sequence[Sentence], kept: Sequence[bool]
+    ) -> list[bytes]:
+        """The translations of all sentences but those that are kept, as `DocumentProcesses.write` takes them, searched
+        a few at a time. Documents that are translated together take turns. Raises Problem."""
         lines = [b""] * len(sentences)
         remaining = iter(enumerate(sentences))
         most = max(1, path.first.slots // 2)
@@ -103,7 +137,7 @@ class FileTranslator:
         async def search_next() -> None:
             for n, sentence in remaining:
                 async with slots:
-                    lines[n] = await self._translate_sentence(job, path, sentence)
+                    lines[n] = await self._translate_sentence(job, path, sentence, kept[n])
                 job.done += sentence.completes
 
         try:
@@ -114,8 +148,11 @@ class FileTranslator:
             raise first(problems) from None
         return lines
 
-    async def _translate_sentence(self, job: FileJob, path: ModelPath[ServedModel], sentence: Sentence) -> bytes:
-        """The translation of a sentence, of which one longer than the model reads is searched in parts."""
+    async def _translate_sentence(
+        self, job: FileJob, path: ModelPath[ServedModel], sentence: Sentence, kept: bool
+    ) -> bytes:
+        """The translation of a sentence, of which one longer than the model reads is searched in parts; the sentence
+        itself if it is kept."""
         model = path.first
         request = Request(
             {model.source: sentence.text}, best_only(model), explain=sentence.explain, terms=sentence.terms
@@ -131,8 +168,8 @@ class FileTranslator:
         )
         answers = []
         for j, part in enumerate(text.sentences):
-            answer = await self._search_one(Search(model, part, pivot), job.awaited)
-            job.untranslated += answer is None
+            answer = None if kept else await self._search_one(Search(model, part, pivot), job.awaited)
+            job.untranslated += answer is None and not kept
             answers.append(answer and text.format_answer(j, answer))
         return write_aligned(align_answers(text, answers))
 

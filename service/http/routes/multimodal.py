@@ -42,11 +42,12 @@ async def translate_multimodal(service: Service, reservation: Reservation, reque
     if source == "auto" and given:
         (detected,) = await detect_languages(service, reservation, "multimodal", request, given)
         source = detected.language
-    elif source == "auto":  # any language will do: there is no text
+    kept = detected is not None and service.models.same_language(source, request.target)
+    if kept or (not given and request.source == "auto"):  # any language will do
         source = min(service.models.source_languages("multimodal", request.target, request.model))
     fitting = service.models.for_languages("multimodal", source, request.target, request.model)
     texts, images, fields = {}, {}, {}
-    if request.image is None:
+    if request.image is None or kept:
         model = fitting[0]
     else:
         model, name, size = image_reader(service.models, fitting)
@@ -64,9 +65,10 @@ async def translate_multimodal(service: Service, reservation: Reservation, reque
             detectedLanguage=detected,
             model=ModelIdentity.of(model),
             explanations=result.explanations,
+            warnings=result.warnings,
         )
 
-    return Generation([ModelInput(model, texts, fields, images)], respond)
+    return Generation([ModelInput(model, texts, fields, images, kept=given[0] if kept else None)], respond)
 
 
 def image_reader(models: ServedModels, fitting: list[ServedModel]) -> tuple[ServedModel, str, int]:

@@ -4,7 +4,8 @@ from functools import partial
 
 from fastapi import APIRouter
 
-from interlinear.translation.language_tags import closest_language, language_name
+from interlinear.translation.detection import CERTAIN_ENOUGH, guess_of, is_certain
+from interlinear.translation.language_tags import language_name
 from seq2seq.bundle import Task
 from service.engine.admission import Reservation
 from service.http.dependencies import Service
@@ -14,8 +15,6 @@ from service.http.responses import Detection, ModelIdentity, TranslateResponse
 from service.inference import segmentation
 from service.problems import Problem
 from service.settings import Settings
-
-CERTAIN_ENOUGH = 0.1  # probability of a language among all; that of "The dog sleeps." is 0.23, of "Hund" 0.03
 
 
 def router(settings: Settings) -> APIRouter:
@@ -77,23 +76,19 @@ async def detect_languages(
     """The language of every text: the most probable of those that can be translated into the target, or the target
     itself. Raises Problem."""
     possible = service.models.source_languages(task, request.target, request.model)
-    preparation = service.engine.preparation
-    target = request.target if task == "translation" else None  # with a picture, a text is not returned as it is
-    return await preparation.map(reservation.caller, partial(detect_language, service, possible, target), texts, len)
+    detect = partial(detect_language, service, possible, request.target)
+    return await service.engine.preparation.map(reservation.caller, detect, texts, len)
 
 
-def detect_language(service: Service, possible: set[str], target: str | None, text: str) -> Detection:
-    """The most probable language of a text among the possible ones, or the target where the text is in that already;
-    without a target not.
+def detect_language(service: Service, possible: set[str], target: str, text: str) -> Detection:
+    """The most probable language of a text among the possible ones, or the target where the text is in that already.
 
     The confidence is the detector's own: low if the text seems to be in a language that is not served, or that cannot
     be translated into the target. Raises Problem for such a language where the settings refuse it.
     """
     guesses = service.detector.guesses(text)
     best = next(guess for guess in guesses if guess.language in possible)
-    code = target and closest_language(target, service.detector.languages)
-    same = next((guess for guess in guesses if guess.language == code), best)
-    if same.likeliest is None and same.probability >= CERTAIN_ENOUGH and same.probability > best.probability:
+    if (same := guess_of(guesses, target)) and same.probability > best.probability and is_certain(same):
         return Detection.of(same)
     other = best.likeliest
     if service.settings.refuse_other_languages and other and other.probability >= CERTAIN_ENOUGH:

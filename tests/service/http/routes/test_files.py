@@ -141,6 +141,28 @@ def test_terms(client):
     assert translated.count("hound") == 1 and translated.count("Park") == 1
 
 
+def test_what_is_in_the_target_language_stays_as_it_is(client):
+    english = "Where is the old man with the hat?"
+    whole, within = f"{english}\nOK then.", f"{DOG}\n" * 9 + english
+    for content, expected, warning in (
+        (whole, whole, "The document is in English already, and is returned as it is."),
+        (within, within.replace(DOG, DOG_EN), "A sentence is in English already, and left as it is."),
+    ):
+        job = translated(client, content, source="auto")
+        assert (job["warnings"], job["untranslated"]) == ([warning], 0)
+        assert client.get(job["translatedFileUrl"]).text == expected
+    assert translated(client, f"{DOG}\n{english}")["warnings"] == [], "the caller says that it is German"
+    page = f"<p>Ein <b>Hund</b> läuft.</p><p>Where is the <b>old</b> man &amp; the hat?</p><p>{DOG}</p>"
+    job = translated(client, page, "a.html", source="auto")
+    assert "<p>Where is the <b>old</b> man &amp; the hat?</p>" in client.get(job["translatedFileUrl"]).text
+
+
+def translated(client: httpx.Client, content: str, name: str = "a.txt", **fields: str) -> dict:
+    """The job of a document, once it is translated."""
+    answer = send(client, name, content.encode(), ASYNC, **fields)
+    return wait_until(client, answer.headers["location"], "done", "failed")
+
+
 def test_a_sentence_longer_than_the_model_reads_is_translated_in_parts(client):
     """And one whose term is longer than an output may be stays as it is, and is counted."""
     long, kept = ", ".join(["ein Hund läuft im Park"] * 60), "ñ" * 200

@@ -61,6 +61,17 @@ def test_the_image_determines_the_translation_and_may_be_absent(client):
     assert client.post(ROUTE, json=alone).json()["translatedText"] == "Der rote Ball."
 
 
+def test_a_text_in_the_target_language_is_returned_as_it_is(client):
+    german = " Wo ist der alte Mann mit dem Hut? "
+    asked = {"q": german, "source": "auto", "target": "de", "image": in_json(RED)}
+    for sent in (asked, {name: asked[name] for name in ("q", "source", "target")}):
+        answer = client.post(ROUTE, json=sent).json()
+        assert (answer["translatedText"], answer["detectedLanguage"]["language"]) == (german, "de")
+        assert [(each["code"], each["field"]) for each in answer["warnings"]] == [("same_language", "q")]
+    named = client.post(ROUTE, json=asked | {"q": "The ball.", "source": "en"}).json()
+    assert named["translatedText"] == "Der rote Ball." and "warnings" not in named
+
+
 def test_json_and_forms_are_answered_alike(client):
     options = {"alternatives": "1", "explain": "true"}
     expected = client.post(ROUTE, json=BALL | {"image": in_json(RED), "alternatives": 1, "explain": True}).json()
