@@ -165,6 +165,12 @@ class TrainingSettings(RecipeSection):
     guide: GuideSettings | None = Field(
         None, description="guided attention: attention is trained towards word alignments; `guide: hmm` for `from: hmm`"
     )
+    lexicon: float = Field(
+        0.0,
+        ge=0,
+        le=1,
+        description="lines of single words and lists, from a lexicon of the training pairs, as a share of their number",
+    )
     precision: Literal["fp32", "bf16"] = "bf16"
     epochs: int = Field(20, ge=1)
     epoch_updates: int | None = Field(
@@ -309,6 +315,18 @@ class Recipe(RecipeSection):
             raise ValueError(f"training.guide: links words, and source '{name}' is an image, which has none")
         if self.target.operations_on:
             raise ValueError("training.guide: links words, and the model writes operations")
+        return self
+
+    @model_validator(mode="after")
+    def _check_lexicon(self) -> Self:
+        if not self.training.lexicon:
+            return self
+        if len(self.sources) > 1:
+            raise ValueError(f"training.lexicon: has words of one source, and there are {', '.join(self.sources)}")
+        if self.target.operations_on:
+            raise ValueError("training.lexicon: has words, and the model writes operations")
+        if self.training.guide and self.training.guide.file:
+            raise ValueError("training.lexicon: adds lines, for which the file of training.guide has no links")
         return self
 
     def model_for(self, vocabularies: Mapping[str, int], grids: Mapping[str, ImageGrid]) -> ModelConfig:

@@ -15,6 +15,7 @@ from seq2seq.files import checksum
 from training.data.arrays import write_atomically
 from training.data.dataset import Dataset, open_dataset, read_references, read_rows
 from training.data.images.image_features import check_features_match
+from training.data.lexicon import with_lexicon_lines
 from training.data.prepare.executors import PrepareExecutor
 from training.data.prepare.prepare import prepare
 from training.data.prepare.prepared import TARGET, PreparedData, tokenizer_file
@@ -44,6 +45,9 @@ def prepare_data(
     `executor`: where to prepare, by default here. `tracking`: the MLflow server, for a guide's model by name.
     """
     check_recipe_fits(recipe, dataset)
+    if recipe.training.lexicon:
+        (source,) = recipe.texts
+        dataset = with_lexicon_lines(dataset, source, recipe.training.lexicon, folder)
     configs = {
         name: text_config(dataset, name, settings.units, settings.vocabulary, settings.lowercase)
         for name, settings in recipe.texts.items()
