@@ -91,8 +91,8 @@ class SequenceGenerator(ForcedDecoder):
         if not rows:
             return
         self.rows.update(rows)
-        self._copied += [key for key, row in rows if row.request.is_copied]
-        searched = [(key, row) for key, row in rows if not row.request.is_copied]
+        self._copied += [key for key, row in rows if row.is_copied]
+        searched = [(key, row) for key, row in rows if not row.is_copied]
         tokenizer = self.bundle.tokenizers["target"]
         search_requests = [
             SearchRequest(

@@ -64,7 +64,7 @@ class EncodedRequest:
     are numbers, or words that the model cannot read, and alignment places all of them in an output. case: of its first
     text, which the model reads in other letters, and which its outputs get back.
 
-    A request whose text is its own translation (`Request.is_copied`) has no sources.
+    A request whose text is its own translation, by `Request.is_copied` or since no word of it is known, has no sources.
     """
 
     request: Request
@@ -77,6 +77,11 @@ class EncodedRequest:
     prefix: EncodedPrefix | None = None
     aligns_terms: bool = False
     case: Case | None = None
+
+    @property
+    def is_copied(self) -> bool:
+        """Whether the text is the output, without a search."""
+        return not self.sources and not self.request.images
 
     @property
     def may_stay_unedited(self) -> bool:

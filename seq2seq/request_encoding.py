@@ -2,7 +2,7 @@
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
@@ -91,6 +91,8 @@ class RequestEncoder:
             for name in card.model.texts
             if name in request.texts
         }
+        if not (terms or request.images) and request.target_prefix is None and self._knows_no_word(sources):
+            return EncodedRequest(request, {}, length=1, positions=1, max_length=1)
         words = [len(encoded.ids) + 1 for encoded in sources.values()]
         regions = [card.model.images[name].regions for name in request.images]
         limit = request.options.output_limit(max(words) - 1 if words else max(regions))
@@ -126,6 +128,16 @@ class RequestEncoder:
         """Whether a term is a number that the model translates itself: both vocabularies have it as a word."""
         both = self.bundle.tokenizers[self.bundle.card.model.first_text], self.bundle.tokenizers["target"]
         return term.plain_number and all(is_word(tokenizer, term.target) for tokenizer in both)
+
+    def _knows_no_word(self, sources: Mapping[str, Encoded]) -> bool:
+        """Whether all words of the only text are unknown: names, which are their own translation, and of which a model
+        with whole words would make a sentence that has nothing of them."""
+        if len(sources) != 1:
+            return False
+        ((name, encoded),) = sources.items()
+        pieces = self.bundle.tokenizers[name].pieces
+        words = [token for token in encoded.ids if any(map(str.isalpha, pieces[token]))]
+        return bool(words) and set(words) == {UNKNOWN}
 
     def _restored(self, request: Request) -> tuple[MappedText, Case | None]:
         """The first text in the case of the training text, and its own; the text itself and None for one that is

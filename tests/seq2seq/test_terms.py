@@ -114,6 +114,24 @@ def test_a_text_without_letters_is_never_searched(generator: SequenceGenerator, 
         assert [candidate.text for candidate in result.candidates] == [text]
 
 
+def test_a_text_of_unknown_words_alone_stays_as_it_is(tmp_path: Path) -> None:
+    """Names of which a model of whole words knows none; with one word that it knows, the text is translated."""
+    tokenizer = Tokenizer.train(
+        ["Anna sees the cat, .", "the cat sees Anna , ."], TextConfig(units="words", vocabulary=20)
+    )
+    card = {"languages": {"source": "en", "target": "en"}}
+    generator = SequenceGenerator(
+        untrained(tmp_path / "bundle", dict.fromkeys(("source", "target"), tokenizer), 4, card)
+    )
+    names = ["Zorbas", "Zorbas, Annegret Schulze.", " Zorbas!"]
+    for text, result in zip(
+        names, translate(generator, *(Request({"source": text}, OPTIONS) for text in names)), strict=True
+    ):
+        assert [candidate.text for candidate in result.candidates] == [text]
+    for searched in ("the Zorbas", "cat"):
+        assert not generator.request_encoder.encode(Request({"source": searched}, OPTIONS)).is_copied
+
+
 def test_a_number_that_the_vocabularies_have_is_left_to_the_model(tmp_path: Path) -> None:
     """A number without one comes out as it is, in the place of what the model says for a number that it knows."""
     tokenizer = Tokenizer.train(["two 2 cats", "2 cats sleep"], TextConfig(units="words", vocabulary=20))

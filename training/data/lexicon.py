@@ -103,13 +103,14 @@ def one_to_one(links: Sequence[Link]) -> list[Link]:
 
 def lexicon_lines(entries: Sequence[WordPair]) -> Iterator[tuple[Words, Words]]:
     """Lines of words and lists of words without end, source and target."""
-    generator = random.Random(SEED)
+    generator, single = random.Random(SEED), cycle(entries)
     names = [pair for pair in entries if pair[0] == pair[1]]
-    for entry in cycle(entries):
-        chosen = [entry]
+    while True:
         if generator.random() < LISTS:
             some = names if names and generator.random() < NAMES else entries
             chosen = generator.choices(some, k=generator.randint(2, LONGEST_LIST))
+        else:
+            chosen = [next(single)]
         source, target = zip(*chosen, strict=True)
         yield source, target
 
