@@ -113,7 +113,8 @@ class DemoRun:
                 return
         self.step("A translator with guided attention, trained through Ray by two workers, kept in MLflow's registry")
         existing = self.versions()
-        settings = ("--set", "training.epochs=5", "--set", "training.guide=hmm")  # the data set's default is 8 epochs
+        chosen = ("training.epochs=5", "training.guide=hmm", "training.lexicon=0.2")  # the data set's default: 8 epochs
+        settings = [part for setting in chosen for part in ("--set", setting)]
         self.run("train", RECIPE, "--data", DATA, *settings, "--workers", "2", "--register", MODEL)
         (version,) = set(self.versions()).difference(existing)
         if existing:  # a first version becomes the champion automatically
