@@ -38,6 +38,8 @@ LOG_MEAN, LOG_DEVIATION, SHORTEST, LONGEST = 2.5, 0.32, 3, 40
 # The logarithm of the ratio of a target's length to its source's has this standard deviation.
 RATIO_DEVIATION = 0.15
 
+LETTERS = str.maketrans("0123456789", "abcdefghij")
+
 
 @dataclass(frozen=True)
 class System:
@@ -78,7 +80,7 @@ class System:
         config = model.config
         words = len(SPECIAL) + random.integers(0, self.vocabulary - len(SPECIAL), (len(config.texts), source))
         return Request(
-            {name: " ".join(map(str, row)) for name, row in zip(config.texts, words.tolist(), strict=True)},
+            {name: " ".join(map(numbered_word, row)) for name, row in zip(config.texts, words.tolist(), strict=True)},
             SearchOptions(beam=beam, min_length=target, max_length=target, repetition_guard=False),
             images={name: random_image(grid, random) for name, grid in config.images.items()},
         )
@@ -86,9 +88,14 @@ class System:
 
 @cache
 def numbered_words(vocabulary: int) -> Tokenizer:
-    """A tokenizer whose words are their own ids."""
+    """A tokenizer whose words are numbered by their ids."""
     config = TextConfig(units="words", vocabulary=vocabulary)
-    return Tokenizer(config, [*SPECIAL, *map(str, range(len(SPECIAL), vocabulary))])
+    return Tokenizer(config, [*SPECIAL, *map(numbered_word, range(len(SPECIAL), vocabulary))])
+
+
+def numbered_word(number: int) -> str:
+    """The word with this id, in letters: a text of digits is not searched."""
+    return str(number).translate(LETTERS)
 
 
 def random_image(grid: ImageGrid, random: np.random.Generator) -> np.ndarray:
