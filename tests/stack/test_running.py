@@ -60,7 +60,7 @@ def stack() -> Iterator[Stack]:
     own, before = Stack(RAY_WORKERS="1"), remains()
     try:
         started = own.up()
-        assert started == [name for name in own.file.in_order() if name not in ("service", "grafana")]
+        assert started == [name for name in own.file.in_order() if name not in ("service", "proxy", "grafana")]
         assert own.up() == [], "nothing is started twice"
         yield own
     finally:

@@ -73,7 +73,7 @@ def test_server_outages_during_and_after_training_lose_nothing(tmp_path: Path, m
 
         # One model, one version: an upload interrupted by the outage is not duplicated or incomplete.
         models = client.search_logged_models([run.info.experiment_id])
-        assert [(model.name, model.status) for model in models] == [("model", LoggedModelStatus.READY)]
+        assert [(model.name, model.status) for model in models] == [("toy", LoggedModelStatus.READY)]
         assert [record.version for record in MlflowStore(server.uri).list_models()] == ["1"]
         assert (
             seq2seq.load(fetch_bundle("models:/toy@champion", server.uri).folder).card.weights_sha256
