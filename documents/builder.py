@@ -67,6 +67,8 @@ class DocumentBuilder:
         opening = self._tag(event, translated)
         if role is Role.LINE_BREAK:
             self._paragraph.break_line((*opening, event.closing))
+        elif role is Role.EXTRA_SPACE:
+            self._paragraph.add_extra_space(opening)
         elif role is Role.PROTECTED:
             markup = (*opening, self._verbatim(n, end))
             self._paragraph.add_protected(markup, self._text_between(n, end))

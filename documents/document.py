@@ -82,12 +82,16 @@ def render_text(
     """The translation of a segment with its tags, in which segments stand as they are `written`."""
     parts: list[str] = []
     pieces = place_tags(segment.text, segment.tags, translation)
-    for piece in segment.finish(pieces, segment.tags) if segment.finish else pieces:
+    pieces = segment.finish(pieces, segment.tags) if segment.finish else pieces
+    for piece, following in zip(pieces, [*pieces[1:], ""], strict=True):
         if isinstance(piece, str):
             parts.append(escape(with_invisible(piece, segment.forms)))
-        else:
-            tag, opens = piece
+            continue
+        tag, opens = piece
+        if not tag.extra_space:
             parts.append(fill(tag.opening, written) if opens else tag.closing)
+        elif not opens and isinstance(following, str) and following.startswith(" "):  # between words again
+            parts.append(fill(tag.opening, written))
     return "".join(parts)
 
 

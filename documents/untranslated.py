@@ -10,9 +10,8 @@ from documents.document import Segment
 from documents.inline import CharacterSpan, InlineTag, Template
 from documents.invisible import with_invisible
 from documents.placement import CLOSING_MARKS
-from seq2seq.terms.placeholders import PLACEHOLDER
+from seq2seq.terms.placeholders import ADDRESS, PLACEHOLDER
 
-ADDRESS = r"(?:(?:https?|ftp)://|\bwww\.)[^\s<>\"]*[\w/]|(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63})+"
 # {{ x }}, {{{ x }}}, {{< x >}}, {% x %}, {# x #}, <%= x %>, also over lines; each ends before the next begins, so that
 # the time is linear in the text.
 TEMPLATE_TAG = (

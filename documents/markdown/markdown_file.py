@@ -15,8 +15,8 @@ from documents.masks import Masks
 from documents.messages.messages import protected
 from documents.reading.encoding import decode_text
 from documents.text_formats.spans import replace_spans
-from documents.untranslated import ADDRESS, KEPT, TEMPLATE_TAG
-from seq2seq.terms.placeholders import FAMILIES
+from documents.untranslated import KEPT, TEMPLATE_TAG
+from seq2seq.terms.placeholders import ADDRESS, FAMILIES
 
 # Tags of templates, comments of MDX, and lists of attributes (`{#id .class}`, `{: key=value}`).
 MASKED = re.compile(

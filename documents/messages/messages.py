@@ -12,8 +12,8 @@ from documents.messages.bounds import Piece, widened
 from documents.messages.character_references import Source, flatten
 from documents.messages.icu import COMPLEX, Argument, IcuError, parse_arguments
 from documents.messages.written_messages import MessageWriter, find_mnemonic
-from documents.untranslated import ADDRESS
-from seq2seq.terms.placeholders import PLACEHOLDER, STRICT_PRINTF
+from documents.white_space import with_white_space
+from seq2seq.terms.placeholders import ADDRESS, PLACEHOLDER, STRICT_PRINTF
 from seq2seq.terms.placeholders import TAG as TEXT_TAG
 
 TIME = r"<(?:\d+:)?\d+:\d\d\.\d+>"  # of WebVTT: when the words after it appear
@@ -28,8 +28,6 @@ ICU_PIECES = re.compile(ICU_PIECE + TAGS)
 PLURAL_PIECES = re.compile(f"{ICU_PIECE}|#{TAGS}")
 LINE_BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
 NAME = re.compile(r"</?([A-Za-z][\w:.-]*|\d+)")
-# White space that aligns what is beside it or, behind a sentence, is as wide as its writer has it.
-COLUMNS = re.compile(r"(?<=\S)(?: *\t[\t ]*| {3,}|(?<=[.!?…]) {2})(?=\S)")
 SIMPLE_ARGUMENT = re.compile(r"\{\w{1,60}[},]")
 
 
@@ -143,12 +141,7 @@ class MessageReader:
 
     def _text(self, start: int, end: int) -> Iterator[Event]:
         """Text, of which an apostrophe of an ICU message may be doubled, and columns of it."""
-        for columns in COLUMNS.finditer(self.source.text, start, end):
-            yield from self._text_alone(start, columns.start())
-            yield Start(self.source.markup(*columns.span()), "", Role.LINE_BREAK, seen=True)
-            yield End()
-            start = columns.end()
-        yield from self._text_alone(start, end)
+        yield from with_white_space(self.source.text, start, end, self._text_alone)
 
     def _text_alone(self, start: int, end: int) -> Iterator[Event]:
         if start < end:

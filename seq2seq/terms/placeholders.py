@@ -1,4 +1,4 @@
-r"""Placeholders of programs and templates, and tags: one list for texts, messages and documents.
+r"""Addresses, placeholders of programs and templates, and tags: one list for texts, messages and documents.
 
 A family is what one kind of program writes. A language's own signs are none: the `% d` of "50 % der", the `%i` of
 "100%ige", `:-)`, `12:30`, `<Der Hund schläft.>`. Every pattern takes time linear in the text: what has no end is
@@ -6,6 +6,15 @@ bounded.
 """
 
 from seq2seq.text.words import UNSPACED_RANGES
+
+# An address, without the marks of the sentence that it stands in, and with brackets only in pairs; `[/` is of BBCode.
+# Nothing in it is read in two ways, and only the marks at its end twice, so that the time is linear.
+IN_ADDRESS = r"[^\s<>()\[\]{}\"“”„‚‘«»‹›`|\\。，、！？：；（）「」『』【】《》]"
+ADDRESS = (
+    r"(?:(?<![A-Za-z0-9_])(?:https?|s?ftps?|wss?|file|git|ssh)://|(?<![\w.@])www\.)"
+    rf"(?:{IN_ADDRESS}|\({IN_ADDRESS}*\)|\[(?!/){IN_ADDRESS}*\]|\{{{{?{IN_ADDRESS}*\}}\}}?)+(?<![.,;:!?…'’*~])"
+    r"|(?:\bmailto:)?(?<![\w.+-])[\w.+-]{1,64}@\w[\w-]{0,62}(?:\.\w[\w-]{0,62})+"
+)
 
 LETTER = rf"[^\W\d_{UNSPACED_RANGES}]"  # of a script with spaces: "%d个" is a placeholder and a word
 NO_LETTER = rf"(?!{LETTER})"

@@ -74,6 +74,12 @@ def test_the_signs_of_a_language_are_no_placeholders(text):
     assert texts(text + " da\n", "a.txt") == [text + " da"]
 
 
+@pytest.mark.parametrize("address", ["https://x.de/a_(b)", "https://x.de/?q=", "https://x.de/{id}", "mailto:a@b.de"])
+def test_an_address_ends_before_the_marks_of_its_sentence(address):
+    text = f"Siehe den Hund ({address}), da: {address}."
+    assert address not in texts(json.dumps({"a": text}), "a.json")[0] and message(text, same) == text
+
+
 def test_tags_are_pairs_also_where_they_are_numbers():
     assert message("Der <0>müde</0> Pilot füttert den <1>kleinen Hund</1>.", backwards).count("<0>müde</0>") == 1
     assert texts('{"a": "Der <0>müde</0> Hund"}', "a.json") == ["Der müde Hund"]
