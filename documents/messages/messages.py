@@ -11,6 +11,7 @@ from documents.events import End, Event, Role, Start, Text
 from documents.messages.bounds import Piece, widened
 from documents.messages.character_references import Source, flatten
 from documents.messages.icu import COMPLEX, Argument, IcuError, parse_arguments
+from documents.messages.plural_forms import plural_forms
 from documents.messages.written_messages import MessageWriter, find_mnemonic
 from documents.white_space import with_white_space
 from seq2seq.terms.placeholders import ADDRESS, PLACEHOLDER, STRICT_PRINTF
@@ -19,15 +20,21 @@ from seq2seq.terms.placeholders import TAG as TEXT_TAG
 TIME = r"<(?:\d+:)?\d+:\d\d\.\d+>"  # of WebVTT: when the words after it appear
 TAG = rf"{TEXT_TAG}|{TIME}|\{{\\[^{{}}\n]*\}}"  # of HTML and WebVTT; {\an8} of subtitles
 PIECE = rf"(?P<line>\r\n|\n|\r)|(?P<placeholder>{ADDRESS}|{PLACEHOLDER}"
-TAGS = rf")|(?=[<{{])(?P<tag>{TAG})"
+# [b], [url=x], [/quote] of forums, which are tags where they are pairs.
+BBCODE = (
+    r"\[/?(?:b|i|u|s|url|email|color|colour|size|font|quote|spoiler|center|left|right|list|h[1-6]|sub|sup|table|tr|td"
+    r"|code|img)(?:=[^\]\n]{0,300})?\]|\[(?:br|\*)\]"
+)
+TAGS = rf")|(?=[<{{])(?P<tag>{TAG})|(?P<bbcode>(?=\[)(?i:{BBCODE}))"
 ICU_QUOTE = r"'(?=[{}])[^']*'"
 PIECES = re.compile(PIECE + TAGS)
 STRICT_PIECES = re.compile(PIECE.replace("(?P<placeholder>", f"(?P<placeholder>{STRICT_PRINTF}|") + TAGS)
 ICU_PIECE = PIECE.replace("(?P<placeholder>", f"(?P<placeholder>{ICU_QUOTE}|")
 ICU_PIECES = re.compile(ICU_PIECE + TAGS)
 PLURAL_PIECES = re.compile(f"{ICU_PIECE}|#{TAGS}")
-LINE_BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
-NAME = re.compile(r"</?([A-Za-z][\w:.-]*|\d+)")
+LINE_BREAK = re.compile(r"<br\s*/?>|\[(?:br|\*)\]", re.IGNORECASE)
+NAME = re.compile(r"[<\[]/?([A-Za-z][\w:.-]*|\d+)")
+CODE = frozenset(("code", "img"))  # what stays: of HTML as in documents, and of forums
 SIMPLE_ARGUMENT = re.compile(r"\{\w{1,60}[},]")
 
 
@@ -70,7 +77,7 @@ def message_block(
     writer = MessageWriter.of(source, is_icu, mnemonic, syntax)
     reader = MessageReader(source, writer, is_icu, syntax)
     try:
-        arguments = parse_arguments(text) if is_complex else []
+        arguments = parse_arguments(text) if is_complex else plural_forms(text)
         events = list(reader.content(0, len(source.text), arguments))
     except IcuError as error:
         warn(f"A message stays as it is, because it cannot be read as an ICU message ({error}): {shortened(text)}.")
@@ -128,9 +135,12 @@ class MessageReader:
                 yield End()
             elif n in closed_by:
                 partner = pieces[closed_by[n]]
-                yield Start(markup, self.source.markup(partner.start, partner.end), Role.INLINE)
+                role = Role.PROTECTED if tag_name(self.source.text[piece.start : piece.end]) in CODE else Role.INLINE
+                yield Start(markup, self.source.markup(partner.start, partner.end), role, seen=True)
             elif n in closing:
                 yield End()
+            elif piece.kind == "bbcode" and not LINE_BREAK.fullmatch(markup):
+                yield from self._text(piece.start, piece.end)
             elif piece.kind == "placeholder":
                 yield from protected(self.source.text[piece.start : piece.end], markup)
             else:
@@ -230,7 +240,7 @@ class OpenTags:
 
 
 def tag_name(tag: str) -> str:
-    """The name of a start or end tag, without the classes that WebVTT writes behind it (`<v.loud>`); "" if it has
+    """The name of a start or end tag, of HTML or in brackets, without the classes that WebVTT writes behind it (`<v.loud>`); "" if it has
     none, as the codes of subtitles."""
     name = NAME.match(tag)
     return name[1].partition(".")[0] if name else ""
@@ -249,8 +259,9 @@ def paired_tags(source: Source, pieces: Sequence[Piece]) -> dict[int, int]:
                 around.append(OpenTags())
             elif isinstance(element[0], End) and len(around) > 1:
                 around.pop()
-        elif piece.kind == "tag" and (name := tag_name(tag).lower()) and not tag.endswith("/>"):
-            if not tag.startswith("</"):
+        elif piece.kind in ("tag", "bbcode") and tag_name(tag) and not tag.endswith("/>"):
+            name = tag[0] + tag_name(tag).lower()
+            if tag[1] != "/":
                 around[-1].open(n, name)
             elif (begin := around[-1].close(name)) is not None:
                 pairs[begin] = n

@@ -42,7 +42,7 @@ FAMILIES = {
     # {#if x}, {/if}, {:else}, {@html x}, {$name|upper}, {!Label.x}: Svelte, Smarty, Angular, Salesforce
     "statements": r"\{[#/:@$^&>!][^{}\s][^{}\n]{0,200}\}",
     # {name}, {0}, {}, {user.name}, {x[0]}, {x!r:>{width}}, {0,-10:N2}, {n, number, percent}, {a + b}, {f(x)}
-    "braces": r"\{ ?(?:[\w.$-]{1,100}(?:\[[^\][{}\n]{0,40}\]|\(\)){0,4})?"
+    "braces": r"\{(?! \}) ?(?:[\w.$-]{1,100}(?:\[[^\][{}\n]{0,40}\]|\(\)){0,4})?"
     r"(?:(?:![rsa])?(?:,-?\d{1,3})?(?::(?=[^\s{}]|\{)[^{}\n]{0,60}(?:\{[\w.]{0,40}\}[^{}\n]{0,40}){0,4})?"
     rf"| ?, ?(?:{FORMAT_KEYWORDS})\b[^{{}}\n]{{0,200}}"
     r"| ?\| ?[a-z][\w:' .-]{0,100}| ?(?:[+*?=]|&&|\|\|)[^{}\n]{1,100}|\([^{}\n]{0,100}\)) ?\}",
@@ -60,8 +60,8 @@ FAMILIES = {
     "numbered": r"%\d{1,2}%(?!\w)|%\|[^|\s]{1,20}\||%L[1-9n]\d?|(?<!\d)%[1-9](?!\d|[.,]\d)",
     # $NAME$, $name, $HOME: Chrome, PHP, Python, shells; not "$US"
     "dollars": r"(?<![\w$])\$(?:[A-Za-z_]\w{0,60}\$|[a-z_]\w{1,60}|[A-Z]\w{0,60}_\w{1,60}|[A-Z]{4,60}\b)",
-    # :name, :smile: (Laravel, Slack); @name, %name (Drupal). Not "12:30", "Note: a", "std::x", "Chef:innen"
-    "words": r"(?<![^\s(\"'„“‚«\[>])(?::[a-z][a-z0-9]*(?:[_+-][a-z0-9]+){0,5}:?(?![\w:])"
+    # :name, :smile: (Laravel, Slack), of two letters or more, since ":d" laughs; @name, %name (Drupal). Not "12:30", "Note: a", "std::x", "Chef:innen"
+    "words": r"(?<![^\s(\"'„“‚«\[>])(?::[a-z][a-z0-9]+(?:[_+-][a-z0-9]+){0,5}:?(?![\w:])"
     rf"|@[A-Za-z_][\w-]{{0,60}}(?![\w@]))|{NO_PERCENTAGE}%[a-z][a-z_]{{2,40}}(?!\w)",
     # <@123>, <#123>, <:name:123>, <t:123:R>, <!here>, <@U1|name>: Discord, Slack
     "mentions": r"<(?:[@#!][^<>\n]{1,100}|a?:\w{1,40}:\d{1,25}|t:\d{1,20}(?::\w)?|/\w[\w -]{0,60}:\d{1,25})>",

@@ -55,6 +55,8 @@ def test_a_placeholder_stays_and_is_not_read(placeholder):
         ("Der Hund (%s, %s) schläft", "Der Hund schläft"),
         ("Der Hund, {name}, schläft", "Der Hund, schläft"),
         ("Mit v{version} schläft er", "Mit schläft er"),
+        ("Es sind {n}GB und {n}min", "Es sind und"),
+        ("Hund {br}Neu {x}und da", "Hund Neu und da"),
     ],
 )
 def test_nothing_is_left_of_a_placeholder_that_means_nothing_alone(text, read):
@@ -68,6 +70,7 @@ def test_nothing_is_left_of_a_placeholder_that_means_nothing_alone(text, read):
         "<Der Hund schläft.>", "50 % der Leute schlafen", "Die 100%ige Lösung :-)", "Um 12:30 Uhr: ja",
         "Siehe Feld:name", "std::name und Chef:innen", "Eine {Menge, die leer ist}", "a < b und c > d",
         "Er zahlt 5 $US oder $5", "R&D; AT&T",
+        "Klammern ( { } ), der Himmel :d und :s.",
     ],
 )  # fmt: skip
 def test_the_signs_of_a_language_are_no_placeholders(text):
@@ -117,6 +120,54 @@ def test_the_branches_of_icu_messages_are_texts(text, read):
     assert message(text, same) == text
     keywords = ("plural", "select", "one", "other", "count", "male", "offset:1", "{name}", "#")
     assert all(message(text).count(word) == text.count(word) for word in keywords)
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("ein Apfel | {n} Äpfel", ["ein Apfel", "Äpfel"]),
+        ("kein Apfel | ein Apfel | {count} Äpfel", ["kein Apfel", "ein Apfel", "Äpfel"]),
+        ("{0} Keine|[1,19] Einige|[20,*] Viele", ["Keine", "Einige", "Viele"]),
+        ("]-Inf,0[ Nichts|{0} Keiner|]0,Inf] Alle", ["Nichts", "Keiner", "Alle"]),
+        ("{1} :value Minute|[2,*] :value Minuten", ["Minute", "Minuten"]),
+        ("Es gibt einen Apfel|Es gibt %count% Äpfel", ["Es gibt einen Apfel", "Es gibt Äpfel"]),
+        ("%{smart_count} Hund |||| %{smart_count} Hunde", ["Hund", "Hunde"]),
+        ("Katze|Katzen", ["Katze", "Katzen"]),
+        ("Startseite | Mein Shop", ["Startseite | Mein Shop"]),
+        ("{title} | Mein Shop", ["| Mein Shop"]),
+        ("Der {{ x | upper }} Hund {n}", ["Der Hund"]),
+        ("a || b {n}", ["a || b"]),
+    ],
+)
+def test_the_forms_of_a_plural_between_bars_are_texts(text, read):
+    assert texts(json.dumps({"a": text}), "a.json") == read
+    assert message(text, same) == text and message(text).count("|") == text.count("|")
+    assert not any(
+        word in message(text) for part in read for word in part.split() if word.isalpha() and word != word.upper()
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("[b]Hund[/b] da [url=https://x.de/a]hier[/url] [color=red]rot[/color]", "Hund da hier rot"),
+        ('[quote="Max"]Der Hund[/quote] [I]da[/i]', "Der Hund da"),
+        ("[list][*]Hund[*]Katze[/list]", "\nHund\nKatze"),
+        ("Der [code]hund[/code] da [img]https://x.de/a[/img]", "Der da"),
+        ("[Donner] Der Hund [sic] schläft [i] da [b]", "[Donner] Der Hund [sic] schläft [i] da [b]"),
+    ],
+)
+def test_codes_of_forums_are_tags_where_they_are_pairs(text, read):
+    assert texts(json.dumps({"a": text}), "a.json") == [read] and message(text, same) == text
+
+
+def test_an_element_without_content_keeps_its_spaces():
+    for text in ('<i class="icon"></i> Hund', 'Hund <i class="icon"></i>', "Der <b></b> Hund", "Der<b></b> Hund"):
+        assert message(text, same) == text
+
+
+def test_code_in_a_message_stays():
+    assert texts('{"a": "Der <code>Hund</code> schläft"}', "a.json") == ["Der schläft"]
 
 
 def test_apostrophes_of_icu_messages():
