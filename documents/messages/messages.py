@@ -18,8 +18,12 @@ from seq2seq.terms.placeholders import ADDRESS, PLACEHOLDER, STRICT_PRINTF
 from seq2seq.terms.placeholders import TAG as TEXT_TAG
 
 TIME = r"<(?:\d+:)?\d+:\d\d\.\d+>"  # of WebVTT: when the words after it appear
-TAG = rf"{TEXT_TAG}|{TIME}|\{{\\[^{{}}\n]*\}}"  # of HTML and WebVTT; {\an8} of subtitles
-PIECE = rf"(?P<line>\r\n|\n|\r)|(?P<placeholder>{ADDRESS}|{PLACEHOLDER}"
+CODES = r"\{\\[^{}\n]*\}"  # {\an8} of subtitles
+TAG = rf"{TEXT_TAG}|{TIME}|{CODES}"  # of HTML and WebVTT, and these
+# A line end or tab as programs write it, where a file has it once more: `\n`. Not in a text with a path.
+ESCAPE = r"(?:\\r)?\\[nN]|\\t"
+NO_ESCAPES = re.compile(r"\\(?![nrtN\"'\\])|[A-Za-z]:\\|\\\\")
+PIECE = rf"(?P<line>\r\n|\n|\r)|(?P<escape>{ESCAPE})|(?P<placeholder>{ADDRESS}|{PLACEHOLDER}"
 # [b], [url=x], [/quote] of forums, which are tags where they are pairs.
 BBCODE = (
     r"\[/?(?:b|i|u|s|url|email|color|colour|size|font|quote|spoiler|center|left|right|list|h[1-6]|sub|sup|table|tr|td"
@@ -184,6 +188,7 @@ class MessageReader:
             pattern = PLURAL_PIECES if plural else ICU_PIECES
         elif self.syntax:
             pattern = STRICT_PIECES
+        has_escapes = "\\" in self.source.text and not NO_ESCAPES.search(re.sub(CODES, "", self.source.text))
         pieces: list[Piece] = []
         bounds: list[tuple[int, int, Argument | None]] = [
             (place, place + 1, None) for place in self.source.places_outside(start, end, arguments)
@@ -191,7 +196,9 @@ class MessageReader:
         bounds += [(argument.start, argument.end, argument) for argument in arguments]
         for stop, after, argument in [*sorted(bounds, key=lambda bound: bound[0]), (end, end, None)]:
             found = [
-                Piece(*match.span(), match.lastgroup or "") for match in pattern.finditer(self.source.text, start, stop)
+                Piece(*match.span(), "line" if match.lastgroup == "escape" else match.lastgroup or "")
+                for match in pattern.finditer(self.source.text, start, stop)
+                if match.lastgroup != "escape" or has_escapes
             ]
             pieces += widened(self.source.text, found, start, stop)
             if stop < after:
@@ -240,8 +247,8 @@ class OpenTags:
 
 
 def tag_name(tag: str) -> str:
-    """The name of a start or end tag, of HTML or in brackets, without the classes that WebVTT writes behind it (`<v.loud>`); "" if it has
-    none, as the codes of subtitles."""
+    """The name of a start or end tag, in brackets of either kind, without the classes that WebVTT writes behind it
+    (`<v.loud>`); "" if it has none, as the codes of subtitles."""
     name = NAME.match(tag)
     return name[1].partition(".")[0] if name else ""
 

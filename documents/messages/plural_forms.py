@@ -1,10 +1,9 @@
-"""Plurals that a bar divides: `one apple | {n} apples` (Vue I18n), `{0} None|[1,19] Some|[20,*] Many` (Laravel, Symfony),
-`car |||| cars` (Polyglot). A bar of prose (`Home | My shop`) is none."""
+"""Plurals that a bar divides: `one apple | {n} apples` (Vue I18n), `{0} None|[1,19] Some|[20,*] Many` (Laravel and
+Symfony), `car |||| cars` (Polyglot). A bar of prose (`Home | My shop`) is none."""
 
 import re
 from collections.abc import Sequence
 from itertools import pairwise
-from os.path import commonprefix
 
 from documents.messages.icu import Argument, Branch
 
@@ -46,4 +45,5 @@ def is_plural(text: str, forms: Sequence[str]) -> bool:
     if COUNT.search(forms[-1]):
         return True
     is_short = max(map(len, words)) <= MAX_WORDS
-    return is_short and len(commonprefix([" ".join(form).casefold() for form in words])) >= STEM
+    begins = {form[0][:STEM].casefold() for form in words}
+    return is_short and len(begins) == 1 and all(len(begin) == STEM and begin.isalpha() for begin in begins)

@@ -106,6 +106,7 @@ SPEAKER = re.compile(r"\s*[-–—]\s*\w|\s*<v[ .]")
 SOUND = re.compile(
     r"\s*(?:\[[^][]*\]|\([^()]*\)|（[^（）]*）|【[^【】]*】|\*[^*]*\*|♪.*♪)\s*$", re.DOTALL
 )  # [Applause]
+LABEL = re.compile(r"\s*(?:[-–—]|>>|[^\W\d_a-z][^\W_a-zß-ÿ:]{1,30}:\s)")  # of who begins to speak: "MAX: Ja", ">> Ja"
 READING = re.compile(r"<rt(?=[ .>])")  # of the characters before it in <ruby>
 MAX_CUES = 6  # of one sentence; without punctuation all cues would be one
 
@@ -206,7 +207,7 @@ def group_cues(cues: Sequence[Cue]) -> Iterator[list[Cue]]:
         if is_open and cue.is_interruption and goes_on_behind(cues, n):
             aside.append([cue])
             continue
-        if group and (cue.stands_alone or not is_open):
+        if group and (cue.stands_alone or not is_open or LABEL.match(cue.plain_text)):
             yield from [group, *aside]
             group, aside = [], []
         group.append(cue)

@@ -60,7 +60,7 @@ FAMILIES = {
     "numbered": r"%\d{1,2}%(?!\w)|%\|[^|\s]{1,20}\||%L[1-9n]\d?|(?<!\d)%[1-9](?!\d|[.,]\d)",
     # $NAME$, $name, $HOME: Chrome, PHP, Python, shells; not "$US"
     "dollars": r"(?<![\w$])\$(?:[A-Za-z_]\w{0,60}\$|[a-z_]\w{1,60}|[A-Z]\w{0,60}_\w{1,60}|[A-Z]{4,60}\b)",
-    # :name, :smile: (Laravel, Slack), of two letters or more, since ":d" laughs; @name, %name (Drupal). Not "12:30", "Note: a", "std::x", "Chef:innen"
+    # :name, :smile: (Laravel, Slack), not ":d"; @name, %name (Drupal). Not "12:30", "Note: a", "std::x", "Chef:innen"
     "words": r"(?<![^\s(\"'„“‚«\[>])(?::[a-z][a-z0-9]+(?:[_+-][a-z0-9]+){0,5}:?(?![\w:])"
     rf"|@[A-Za-z_][\w-]{{0,60}}(?![\w@]))|{NO_PERCENTAGE}%[a-z][a-z_]{{2,40}}(?!\w)",
     # <@123>, <#123>, <:name:123>, <t:123:R>, <!here>, <@U1|name>: Discord, Slack

@@ -112,6 +112,7 @@ def test_references_to_characters_are_read_and_written(text, read, expected):
         ("{a, select, x {{n, plural, =0 {Kein Hund} other {# Hunde}}} other {Nichts}}",
          ["Kein Hund", "Hunde", "Nichts"]),
         ("Du hast {n, plural, offset:1 one {# Hund} other {# Hunde}} da", ["Hund", "Hunde", "Du hast da"]),
+        ("Es gibt {0,choice,0#keine|1#einen {1}|1<{0} Hunde} da", ["keine", "einen", "Hunde", "Es gibt da"]),
         ("{n, plural, =0 {Keiner} other {<b>{{count}}</b> Hunde}}", ["Keiner", "Hunde"]),
     ],
 )  # fmt: skip
@@ -157,6 +158,21 @@ def test_the_forms_of_a_plural_between_bars_are_texts(text, read):
         ("[Donner] Der Hund [sic] schläft [i] da [b]", "[Donner] Der Hund [sic] schläft [i] da [b]"),
     ],
 )
+@pytest.mark.parametrize("escape", [r"\n", r"\r\n", r"\t", r"\n\n"])
+def test_escapes_that_a_file_has_once_more_are_line_ends(escape):
+    text = f"Der Hund{escape}schläft."
+    assert [line for line in texts(json.dumps({"a": text}), "a.json")[0].split("\n") if line] == [
+        "Der Hund",
+        "schläft.",
+    ]
+    assert message(text, same) == text and message(text) == f"DER HUND{escape}SCHLÄFT."
+
+
+@pytest.mark.parametrize("text", [r"Im Ordner C:\neu\test da", r"Der Pfad \\server\neu ist", r"Der \alte Hund\neu"])
+def test_a_path_has_no_line_ends(text):
+    assert "\n" not in texts(json.dumps({"a": text}), "a.json")[0] and message(text, same) == text
+
+
 def test_codes_of_forums_are_tags_where_they_are_pairs(text, read):
     assert texts(json.dumps({"a": text}), "a.json") == [read] and message(text, same) == text
 

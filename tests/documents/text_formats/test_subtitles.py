@@ -205,3 +205,14 @@ def test_a_sound_in_a_sentence_stays_in_its_place_and_does_not_divide_it(sounds)
     assert written.startswith(file(". Garten im")) and written.endswith(f"{TIMES}\nschläft Hund große Der\n")
     divided = file("Der Hund.", *sounds, "und da", *sounds, "Die Katze schläft.")
     assert set(texts(divided, "a.srt")) >= {"Der Hund.", "und da", "Die Katze schläft."}
+
+
+@pytest.mark.parametrize("label", ["MAX:", "MAX MÜLLER:", ">>", "-"])
+def test_a_cue_of_another_speaker_is_another_text(label):
+    text = f"1\n{TIMES}\nDer Hund\n\n2\n{TIMES}\n{label} die Katze\nda\n"
+    assert texts(text, "a.srt")[0] == "Der Hund" and translated(text, "a.srt", same).decode() == text
+
+
+def test_line_ends_of_substation_alpha_are_line_ends():
+    text = f"1\n{TIMES}\n{{\\an8}}Der Hund\\Nschläft.\n"
+    assert texts(text, "a.srt") == ["Der Hund\nschläft."] and "DER HUND\\NSCHLÄFT." in upper(text, "a.srt")
