@@ -20,7 +20,7 @@ TEMPLATE_TAG = (
 )
 MASKED = "[\U000f0000-\U0010fffd]+"  # `documents.masks`, and the icons of fonts
 KEPT = re.compile("|".join((ADDRESS, TEMPLATE_TAG, PLACEHOLDER, MASKED)))
-TRIGGER = re.compile(r"[@#{<:%$&(\]\U000f0000-\U0010fffd]|www\.")  # in each of them
+TRIGGER = re.compile(r"[@#{<:%$&(*\[_\]\U000f0000-\U0010fffd]|www\.")  # in each of them
 LIST_MARK = re.compile(r"\(?\d[\d.]*[.):]\)?|[^\w\s]+")  # "1.", "(2)", "3.1.", "•"
 PUNCTUATION = frozenset("\"'„“‚‘«‹([{¿¡-–—") | CLOSING_MARKS
 

@@ -39,6 +39,7 @@ PLURAL_PIECES = re.compile(f"{ICU_PIECE}|#{TAGS}")
 LINE_BREAK = re.compile(r"<br\s*/?>|\[(?:br|\*)\]", re.IGNORECASE)
 NAME = re.compile(r"[<\[]/?([A-Za-z][\w:.-]*|\d+)")
 CODE = frozenset(("code", "img"))  # what stays: of HTML as in documents, and of forums
+BLOCKS = frozenset("p div li ul ol dl dt dd h1 h2 h3 h4 h5 h6 table tr td th blockquote pre hr section article".split())
 SIMPLE_ARGUMENT = re.compile(r"\{\w{1,60}[},]")
 
 
@@ -88,7 +89,11 @@ def message_block(
         yield Start(opening + source.markup(0, len(text)) + closing, "", Role.VERBATIM_BLOCK)
         yield End()
         return
-    yield Start(opening, closing, Role.BLOCK, translate=True, finish=writer)
+    # Of several texts none knows the arguments before it.
+    has_blocks = any(isinstance(event, Start) and event.role is Role.BLOCK for event in events)
+    yield Start(
+        opening, closing, Role.BLOCK, translate=True, finish=replace(writer, numbered=False) if has_blocks else writer
+    )
     yield from events
     yield End()
 
@@ -139,8 +144,9 @@ class MessageReader:
                 yield End()
             elif n in closed_by:
                 partner = pieces[closed_by[n]]
-                role = Role.PROTECTED if tag_name(self.source.text[piece.start : piece.end]) in CODE else Role.INLINE
-                yield Start(markup, self.source.markup(partner.start, partner.end), role, seen=True)
+                role = role_of(self.source.text[piece.start : piece.end])
+                end_tag = self.source.markup(partner.start, partner.end)
+                yield Start(markup, end_tag, role, seen=True, finish=self.writer if role is Role.BLOCK else None)
             elif n in closing:
                 yield End()
             elif piece.kind == "bbcode" and not LINE_BREAK.fullmatch(markup):
@@ -148,8 +154,10 @@ class MessageReader:
             elif piece.kind == "placeholder":
                 yield from protected(self.source.text[piece.start : piece.end], markup)
             else:
-                breaks = piece.kind == "line" or LINE_BREAK.fullmatch(self.source.text, piece.start, piece.end)
-                yield Start(markup, "", Role.LINE_BREAK if breaks else Role.VERBATIM, seen=True)
+                tag = self.source.text[piece.start : piece.end]
+                breaks = piece.kind == "line" or LINE_BREAK.fullmatch(tag)
+                alone = Role.VERBATIM_BLOCK if role_of(tag) is Role.BLOCK else Role.VERBATIM
+                yield Start(markup, "", Role.LINE_BREAK if breaks else alone, seen=True)
                 yield End()
         yield from self._text(done, end)
 
@@ -244,6 +252,14 @@ class OpenTags:
             if last == name:
                 return n
         return None
+
+
+def role_of(tag: str) -> Role:
+    """The role of an element of a message, by its start or end tag."""
+    name = tag_name(tag).lower()
+    if name in CODE:
+        return Role.PROTECTED
+    return Role.BLOCK if name in BLOCKS else Role.INLINE
 
 
 def tag_name(tag: str) -> str:

@@ -106,7 +106,7 @@ SPEAKER = re.compile(r"\s*[-–—]\s*\w|\s*<v[ .]")
 SOUND = re.compile(
     r"\s*(?:\[[^][]*\]|\([^()]*\)|（[^（）]*）|【[^【】]*】|\*[^*]*\*|♪.*♪)\s*$", re.DOTALL
 )  # [Applause]
-LABEL = re.compile(r"\s*(?:[-–—]|>>|[^\W\d_a-z][^\W_a-zß-ÿ:]{1,30}:\s)")  # of who begins to speak: "MAX: Ja", ">> Ja"
+LABEL = re.compile(r"\s*(?:[-–—]|>>|[^\W\d_a-zß-ÿ](?:[^\W_a-zß-ÿ]|[ .'-]){1,30}:\s)")  # "MAX: Ja", ">> Ja"
 READING = re.compile(r"<rt(?=[ .>])")  # of the characters before it in <ruby>
 MAX_CUES = 6  # of one sentence; without punctuation all cues would be one
 

@@ -66,15 +66,17 @@ FAMILIES = {
     # <@123>, <#123>, <:name:123>, <t:123:R>, <!here>, <@U1|name>: Discord, Slack
     "mentions": r"<(?:[@#!][^<>\n]{1,100}|a?:\w{1,40}:\d{1,25}|t:\d{1,20}(?::\w)?|/\w[\w -]{0,60}:\d{1,25})>",
     # @user, @user@host, #tag, :smile: of Mastodon, Discourse and others
-    "social": r"(?<![\w@/.])@[^\W_](?:[\w.-]*\w)?(?:@[\w-]+(?:\.[\w-]+)+)?|(?<![\w&/#])#(?=\d*[^\W\d])\w+"
+    "social": r"(?<![\w@/.])@[^\W_](?:[\w.-]*\w)?(?:@[\w-]+(?:\.[\w-]+)+)?|(?<![\w&/#])#(?=\d*[^\W\d])\w+#?"
     r"|(?<![\w:]):(?=[\d_+-]{0,40}[A-Za-z])[\w+-]{1,40}:(?!\w)",
     # &brandName;: an entity of a program, and no character
     "entities": r"(?<!\w)&[A-Za-z][\w.-]{1,60};",
+    # *|NAME|*, [% x %], __NAME__, {'@'}: Mailchimp, Template Toolkit, i18next, a literal of Vue I18n
+    "others": r"\*\|[\w:.]{1,60}\|\*|\[%.{0,300}?%\]|(?<!\w)__[A-Z][A-Z0-9_]{0,60}?__(?!\w)|\{'[^'\n]{1,20}'\}",
     # File(&F): the key of a menu in East Asian languages
     "keys": r"\([&_~][A-Za-z0-9]\)",
 }
 # The first character is looked at before any family is tried, since a text has few of them.
-PLACEHOLDER = rf"(?=[%{{$#@:<&(\]])(?:{'|'.join(FAMILIES.values())})"
+PLACEHOLDER = rf"(?=[%{{$#@:<&(*\[_\]])(?:{'|'.join(FAMILIES.values())})"
 
 # A name alone, or with attributes that have values: "<Der Hund schläft.>" is a text. <0> is of react-i18next.
 BOOLEAN = (

@@ -1,6 +1,7 @@
 """Messages of programs: placeholders, tags, references and ICU's branches stay, and their words are translated."""
 
 import json
+import re
 import shutil
 import subprocess
 
@@ -32,7 +33,7 @@ PLACEHOLDERS = [
     "%'d", "%ld", "%zu", "%I64d", "%<PRIu64>", "%<name>s", "%@", "%1$@", "%#@files@", "%%", "%1", "%L1", "%n",
     "%1%", "%|1$d|", "%name%", "%PATH%", "$NAME$", "$name", ":name", ":user_name", ":smile:", "@count", "%title",
     "<@123>", "<#899101975264776194>", "<:wave:123>", "<t:1600:R>", "<!here>", "<@U123|anna>", "&brandName;",
-    "<1/>", "<x id='1'/>",
+    "<1/>", "<x id='1'/>", "*|FNAME|*", "[% name %]", "__COUNT__", "#name#", "{'@'}", "{{user}}'s", "<max@x.de>",
 ]  # fmt: skip
 
 
@@ -158,6 +159,10 @@ def test_the_forms_of_a_plural_between_bars_are_texts(text, read):
         ("[Donner] Der Hund [sic] schläft [i] da [b]", "[Donner] Der Hund [sic] schläft [i] da [b]"),
     ],
 )
+def test_codes_of_forums_are_tags_where_they_are_pairs(text, read):
+    assert texts(json.dumps({"a": text}), "a.json") == [read] and message(text, same) == text
+
+
 @pytest.mark.parametrize("escape", [r"\n", r"\r\n", r"\t", r"\n\n"])
 def test_escapes_that_a_file_has_once_more_are_line_ends(escape):
     text = f"Der Hund{escape}schläft."
@@ -173,13 +178,29 @@ def test_a_path_has_no_line_ends(text):
     assert "\n" not in texts(json.dumps({"a": text}), "a.json")[0] and message(text, same) == text
 
 
-def test_codes_of_forums_are_tags_where_they_are_pairs(text, read):
-    assert texts(json.dumps({"a": text}), "a.json") == [read] and message(text, same) == text
-
-
 def test_an_element_without_content_keeps_its_spaces():
     for text in ('<i class="icon"></i> Hund', 'Hund <i class="icon"></i>', "Der <b></b> Hund", "Der<b></b> Hund"):
         assert message(text, same) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("<p>Der Hund</p><p>Die Katze</p>", ["Der Hund", "Die Katze"]),
+        ("<ul>\n<li>Der <b>Hund</b></li>\n<li>Die Katze</li></ul>", ["Der Hund", "Die Katze"]),
+        ("Der Hund<p>Die Katze<p>Der Affe", ["Der Hund", "Die Katze", "Der Affe"]),
+        ("<h2>Der Hund</h2>Die Kr&auml;nkte<hr>Die K&auml;lte", ["Der Hund", "Die Kränkte", "Die Kälte"]),
+    ],
+)
+def test_paragraphs_in_a_message_are_texts(text, read):
+    assert texts(json.dumps({"a": text}), "a.json") == read
+    assert message(text, same) == text and message(text).count("<") == text.count("<")
+    assert message(text, backwards).count("&auml;") == text.count("&auml;")
+
+
+def test_arguments_in_paragraphs_keep_their_order():
+    written = po_message("<p>Hund %s</p><p>da %d dort %s</p>", backwards)
+    assert re.findall(r"%\S", written) == ["%s", "%d", "%s"]
 
 
 def test_code_in_a_message_stays():
