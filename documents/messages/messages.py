@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from documents.builder import build_document
 from documents.document import Document
@@ -117,6 +118,12 @@ class MessageReader:
     is_icu: bool
     syntax: str
 
+    @cached_property
+    def _has_escapes(self) -> bool:
+        """Whether `\\n` is a line end: no backslash is of a path."""
+        text = self.source.text
+        return "\\" in text and not NO_ESCAPES.search(re.sub(CODES, "", text))
+
     def content(self, start: int, end: int, arguments: Sequence[Argument], plural: bool = False) -> Iterator[Event]:
         """The events of a part of a message. `plural`: whether `#` is a number. Raises IcuError."""
         if (
@@ -196,7 +203,6 @@ class MessageReader:
             pattern = PLURAL_PIECES if plural else ICU_PIECES
         elif self.syntax:
             pattern = STRICT_PIECES
-        has_escapes = "\\" in self.source.text and not NO_ESCAPES.search(re.sub(CODES, "", self.source.text))
         pieces: list[Piece] = []
         bounds: list[tuple[int, int, Argument | None]] = [
             (place, place + 1, None) for place in self.source.places_outside(start, end, arguments)
@@ -206,7 +212,7 @@ class MessageReader:
             found = [
                 Piece(*match.span(), "line" if match.lastgroup == "escape" else match.lastgroup or "")
                 for match in pattern.finditer(self.source.text, start, stop)
-                if match.lastgroup != "escape" or has_escapes
+                if match.lastgroup != "escape" or self._has_escapes
             ]
             pieces += widened(self.source.text, found, start, stop)
             if stop < after:

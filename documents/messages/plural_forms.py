@@ -7,8 +7,7 @@ from itertools import pairwise
 
 from documents.messages.icu import Argument, Branch
 
-BAR = re.compile(r"\|{4}|(?<!\|)\|(?!\|)")
-IN_BRACES = re.compile(r"\{[^{}]*\}")
+BAR = re.compile(r"\{[^{}]*\}|(?P<bar>\|{4}|(?<!\|)\|(?!\|))")  # not in braces
 BOUND = r"[+-]?(?:\d{1,10}|[Ii]nf)|\*"
 RANGE = re.compile(rf"\s*(?:\{{\d{{1,10}}\}}|[\[\]](?:{BOUND})\s?,\s?(?:{BOUND})[\[\]])")
 COUNT = re.compile(r"\{\{?\s?(?:n|count|num|number|total|amount)\s?\}|:count\b|%\{?(?:count|smart_count)\b|%count%|%d")
@@ -21,8 +20,7 @@ def plural_forms(text: str) -> list[Argument]:
     """The forms of a plural as branches of an argument that is all of the text; none if it is no plural."""
     if "|" not in text or len(text) > MAX_LENGTH:
         return []
-    in_braces = [match.span() for match in IN_BRACES.finditer(text)]
-    bars = [bar.span() for bar in BAR.finditer(text) if not any(a < bar.start() < b for a, b in in_braces)]
+    bars = [bar.span() for bar in BAR.finditer(text) if bar["bar"]]
     edges = [(0, 0), *bars, (len(text), len(text))]
     spans = [(before[1], after[0]) for before, after in pairwise(edges)]
     forms = [text[start:end] for start, end in spans]
