@@ -67,6 +67,8 @@ class DocumentBuilder:
         opening = self._tag(event, translated)
         if role is Role.LINE_BREAK:
             self._paragraph.break_line((*opening, event.closing))
+        elif role is Role.EXTRA_SPACE:
+            self._paragraph.add_extra_space(opening)
         elif role is Role.PROTECTED:
             markup = (*opening, self._verbatim(n, end))
             self._paragraph.add_protected(markup, self._text_between(n, end))
@@ -99,11 +101,12 @@ class DocumentBuilder:
         self._end_paragraph()
         self._template += self._tag(event, translated)
         self._translated.append(translated)
-        self._paragraph.finish = event.finish
+        around, self._paragraph.finish = self._paragraph.finish, event.finish
 
         def end() -> None:
             self._end_paragraph()
             self._template.append(event.closing)
+            self._paragraph.finish = around
 
         self._at_end.append(end)
 
@@ -127,6 +130,7 @@ class DocumentBuilder:
     def _end_paragraph(self) -> None:
         """Add what has been read since the last block as a segment or, if there is nothing to translate, as it is."""
         paragraph, self._paragraph = self._paragraph, Paragraph()
+        self._paragraph.finish = paragraph.finish
         leading, segment, trailing = paragraph.segment()
         segment = cut_protected(protect_untranslated(segment, paragraph.written, self._escape))
         segment = replace(segment, finish=paragraph.finish)

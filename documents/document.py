@@ -81,13 +81,20 @@ def render_text(
 ) -> str:
     """The translation of a segment with its tags, in which segments stand as they are `written`."""
     parts: list[str] = []
+    extra_space = ""  # written where there is a space again
     pieces = place_tags(segment.text, segment.tags, translation)
     for piece in segment.finish(pieces, segment.tags) if segment.finish else pieces:
         if isinstance(piece, str):
-            parts.append(escape(with_invisible(piece, segment.forms)))
+            text = escape(with_invisible(piece, segment.forms))
+            parts.append(f" {extra_space}{text[1:]}" if text.startswith(" ") else text)
+            extra_space = ""
+            continue
+        tag, opens = piece
+        written_tag = fill(tag.opening, written) if opens else tag.closing
+        if tag.extra_space:
+            extra_space += written_tag
         else:
-            tag, opens = piece
-            parts.append(fill(tag.opening, written) if opens else tag.closing)
+            parts.append(written_tag)
     return "".join(parts)
 
 

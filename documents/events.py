@@ -17,6 +17,7 @@ class Role(Enum):
     INLINE = "inline"  # a part of the text around it; a block if there are blocks in it
     SEPARATE = "separate"  # stands in the text around it, but its own text is translated by itself: a button
     LINE_BREAK = "line break"
+    EXTRA_SPACE = "extra space"  # the second of two spaces between words
     PROTECTED = "protected"  # a part of the text around it that is not translated
     VERBATIM = "verbatim"  # stands in the text around it, and all of it stays as it is
     VERBATIM_BLOCK = "verbatim block"  # the same, as a block

@@ -17,6 +17,7 @@ class InlineTag:
     line_break: the tag is a line break, and its character is a line feed.
     protected: the tag's text is not translated; `opening` is all of it, with that text.
     space_before, space_after: a tag without characters, but seen as something (an image), is set off by white space.
+    extra_space: the tag is the second of two spaces between words.
     divides: a tag without characters stands between two words in place of the space that the text has there.
     """
 
@@ -30,6 +31,7 @@ class InlineTag:
     space_before: bool = False
     space_after: bool = False
     divides: bool = False
+    extra_space: bool = False
 
 
 @dataclass(frozen=True)

@@ -83,6 +83,11 @@ class Paragraph:
             self._divides |= divides
             self._space_before_mark = len(self._space)
 
+    def add_extra_space(self, markup: Template) -> None:
+        """Add the second of two spaces between words."""
+        self.raw += markup
+        self._add_tag(InlineTag(0, 0, markup, extra_space=True))
+
     def add_protected(self, markup: Template, text: str) -> None:
         """Add a tag with text that is not translated."""
         displayed = " ".join(WHITE_SPACE.sub(" ", text).split(" ")).strip(" ")

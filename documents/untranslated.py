@@ -10,9 +10,8 @@ from documents.document import Segment
 from documents.inline import CharacterSpan, InlineTag, Template
 from documents.invisible import with_invisible
 from documents.placement import CLOSING_MARKS
-from seq2seq.terms.placeholders import PLACEHOLDER
+from seq2seq.terms.placeholders import ADDRESS, PLACEHOLDER
 
-ADDRESS = r"(?:(?:https?|ftp)://|\bwww\.)[^\s<>\"]*[\w/]|(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63})+"
 # {{ x }}, {{{ x }}}, {{< x >}}, {% x %}, {# x #}, <%= x %>, also over lines; each ends before the next begins, so that
 # the time is linear in the text.
 TEMPLATE_TAG = (
@@ -21,7 +20,7 @@ TEMPLATE_TAG = (
 )
 MASKED = "[\U000f0000-\U0010fffd]+"  # `documents.masks`, and the icons of fonts
 KEPT = re.compile("|".join((ADDRESS, TEMPLATE_TAG, PLACEHOLDER, MASKED)))
-TRIGGER = re.compile(r"[@#{<:%$&(\]\U000f0000-\U0010fffd]|www\.")  # in each of them
+TRIGGER = re.compile(r"[@#{<:%$&(*\[_\]\U000f0000-\U0010fffd]|www\.")  # in each of them
 LIST_MARK = re.compile(r"\(?\d[\d.]*[.):]\)?|[^\w\s]+")  # "1.", "(2)", "3.1.", "•"
 PUNCTUATION = frozenset("\"'„“‚‘«‹([{¿¡-–—") | CLOSING_MARKS
 

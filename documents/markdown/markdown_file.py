@@ -15,13 +15,14 @@ from documents.masks import Masks
 from documents.messages.messages import protected
 from documents.reading.encoding import decode_text
 from documents.text_formats.spans import replace_spans
-from documents.untranslated import ADDRESS, KEPT, TEMPLATE_TAG
-from seq2seq.terms.placeholders import FAMILIES
+from documents.untranslated import KEPT, TEMPLATE_TAG
+from seq2seq.terms.placeholders import ADDRESS, FAMILIES
 
-# Tags of templates, comments of MDX, and lists of attributes (`{#id .class}`, `{: key=value}`).
+# Tags of templates, comments of MDX, lists of attributes (`{#id .class}`, `{: key=value}`), and formulas.
 MASKED = re.compile(
     rf"{TEMPLATE_TAG}|{FAMILIES['sigils']}|{FAMILIES['braces']}"
     r"|\{/\*(?:[^*{]|\*(?!/\})|\{(?!/\*))*\*/\}|\{:[^{}\n]*\}|\{ ?(?:[#.][\w-]|[\w-]+=)[^{}\n]*\}"
+    r"|\$\$[^$]{1,2000}\$\$|\$(?=[^\s$])(?=[^$\n]{0,200}[\\^_={}])[^$\n]{1,200}(?<=\S)\$(?!\w)"
 )
 
 FRONT_MATTER = re.compile(r"\A(---|\+\+\+)[ \t]*\n.*?^\1[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)

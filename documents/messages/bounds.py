@@ -9,6 +9,7 @@ from seq2seq.terms.placeholders import LETTER
 
 AROUND = {
     "(": ")",
+    "<": ">",
     "[": "]",
     '"': '"',
     "'": "'",
@@ -21,7 +22,8 @@ AROUND = {
     "「": "」",
 }
 JOINED = re.compile(r"[^\s\w]{0,3}|[A-Za-z]|\s?[,/–-]\s")  # between placeholders that are one: "%dx%d", "%s, %s"
-UNIT = re.compile(rf"{LETTER}{{1,3}}(?![\w])|%(?!\w)")  # of a placeholder: "%ds", "{n}px"
+# Of a placeholder: "%ds", "{n}px", "{n}GB", "{x}'s"; not "{br}Neu", "{x}und".
+UNIT = re.compile(rf"(?:{LETTER}{{1,2}}|min|rem|dpi|rpm|sec|mph|kWh|[KMG]iB|fps|kcal)(?![\w])|%(?!\w)|['’]s(?!\w)")
 PREFIX = re.compile(r"(?<![^\s(\[„“«\"])[A-Za-z#$€£~+-]{1,2}\Z")  # "v{version}"
 
 

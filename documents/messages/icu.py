@@ -1,4 +1,4 @@
-"""ICU MessageFormat: where the branches of plural, select and selectordinal stand in a message.
+"""ICU MessageFormat: where the branches of plural, select, selectordinal and choice stand in a message.
 
 Syntax: https://unicode-org.github.io/icu/userguide/format_parse/messages/; also as Angular and FormatJS write it.
 """
@@ -9,11 +9,12 @@ from dataclasses import dataclass
 
 from seq2seq.terms.placeholders import PLACEHOLDER
 
-COMPLEX = re.compile(r"\{\s*[\w.-]{1,100}\s*,\s*(plural|select|selectordinal)\s*,")
+COMPLEX = re.compile(r"\{\s*[\w.-]{1,100}\s*,\s*(plural|select|selectordinal|choice)\s*,")
 SELECTOR = re.compile(r"\s*(?:=\d{1,10}|[\w-]{1,100})\s*\{")
 OFFSET = re.compile(r"\s*offset\s*:\s*\d{1,10}")
 END = re.compile(r"\s*\}")
-TOKEN = re.compile(r"[{}']")
+LIMIT = re.compile(r"\s*-?(?:[\d.]{1,20}|∞)\s*[#<≤]")  # of a choice, which java.text.ChoiceFormat has
+TOKEN = re.compile(r"[{}'|]")
 SIMPLE = re.compile(PLACEHOLDER)
 MAX_DEPTH = 20  # of arguments inside each other; programs have two or three
 
@@ -49,14 +50,17 @@ def parse_arguments(text: str) -> list[Argument]:
     return arguments
 
 
-def read_text(text: str, position: int, depth: int) -> tuple[list[Argument], int]:
-    """The arguments up to the brace that closes the text around them, or the end; and where that is."""
+def read_text(text: str, position: int, depth: int, of_choice: bool = False) -> tuple[list[Argument], int]:
+    """The arguments up to the brace that closes the text around them, or the end; and where that is. A branch of a
+    choice ends before a bar too."""
     arguments: list[Argument] = []
     while token := TOKEN.search(text, position):
         position = token.start()
-        if token.group() == "}":
+        if token.group() == "}" or (of_choice and token.group() == "|"):
             return arguments, position
-        if token.group() == "'":
+        if token.group() == "|":
+            position += 1
+        elif token.group() == "'":
             position = after_quote(text, position)
         elif COMPLEX.match(text, position):
             arguments.append(read_argument(text, position, depth + 1))
@@ -82,6 +86,8 @@ def read_argument(text: str, start: int, depth: int) -> Argument:
     assert head is not None
     if depth > MAX_DEPTH:
         raise IcuError("arguments are nested too deeply")
+    if head[1] == "choice":
+        return read_choice(text, start, head.end(), depth)
     offset = OFFSET.match(text, head.end())
     position = offset.end() if offset else head.end()
     branches: list[Branch] = []
@@ -95,3 +101,15 @@ def read_argument(text: str, start: int, depth: int) -> Argument:
     if not branches or end_of_argument is None:
         raise IcuError("an argument is not closed" if branches else "an argument has no branches")
     return Argument(start, end_of_argument.end(), head[1] != "select", branches)
+
+
+def read_choice(text: str, start: int, position: int, depth: int) -> Argument:
+    """The choice whose branches begin at a position: each has a limit."""
+    branches: list[Branch] = []
+    while limit := LIMIT.match(text, position):
+        arguments, end = read_text(text, limit.end(), depth, of_choice=True)
+        branches.append(Branch(limit.end(), end, arguments))
+        if text[end : end + 1] == "}":
+            return Argument(start, end + 1, False, branches)
+        position = end + 1
+    raise IcuError("a choice has no limit, or is not closed")

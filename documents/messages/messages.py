@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from documents.builder import build_document
 from documents.document import Document
@@ -11,25 +12,35 @@ from documents.events import End, Event, Role, Start, Text
 from documents.messages.bounds import Piece, widened
 from documents.messages.character_references import Source, flatten
 from documents.messages.icu import COMPLEX, Argument, IcuError, parse_arguments
+from documents.messages.plural_forms import plural_forms
 from documents.messages.written_messages import MessageWriter, find_mnemonic
-from documents.untranslated import ADDRESS
-from seq2seq.terms.placeholders import PLACEHOLDER, STRICT_PRINTF
+from documents.white_space import with_white_space
+from seq2seq.terms.placeholders import ADDRESS, PLACEHOLDER, STRICT_PRINTF
 from seq2seq.terms.placeholders import TAG as TEXT_TAG
 
 TIME = r"<(?:\d+:)?\d+:\d\d\.\d+>"  # of WebVTT: when the words after it appear
-TAG = rf"{TEXT_TAG}|{TIME}|\{{\\[^{{}}\n]*\}}"  # of HTML and WebVTT; {\an8} of subtitles
-PIECE = rf"(?P<line>\r\n|\n|\r)|(?P<placeholder>{ADDRESS}|{PLACEHOLDER}"
-TAGS = rf")|(?=[<{{])(?P<tag>{TAG})"
+CODES = r"\{\\[^{}\n]*\}"  # {\an8} of subtitles
+TAG = rf"{TEXT_TAG}|{TIME}|{CODES}"  # of HTML and WebVTT, and these
+# A line end or tab as programs write it, where a file has it once more: `\n`. Not in a text with a path.
+ESCAPE = r"(?:\\r)?\\[nN]|\\t"
+NO_ESCAPES = re.compile(r"\\(?![nrtN\"'\\])|[A-Za-z]:\\|\\\\")
+PIECE = rf"(?P<line>\r\n|\n|\r)|(?P<escape>{ESCAPE})|(?P<placeholder>{ADDRESS}|{PLACEHOLDER}"
+# [b], [url=x], [/quote] of forums, which are tags where they are pairs.
+BBCODE = (
+    r"\[/?(?:b|i|u|s|url|email|color|colour|size|font|quote|spoiler|center|left|right|list|h[1-6]|sub|sup|table|tr|td"
+    r"|code|img)(?:=[^\]\n]{0,300})?\]|\[(?:br|\*)\]"
+)
+TAGS = rf")|(?=[<{{])(?P<tag>{TAG})|(?P<bbcode>(?=\[)(?i:{BBCODE}))"
 ICU_QUOTE = r"'(?=[{}])[^']*'"
 PIECES = re.compile(PIECE + TAGS)
 STRICT_PIECES = re.compile(PIECE.replace("(?P<placeholder>", f"(?P<placeholder>{STRICT_PRINTF}|") + TAGS)
 ICU_PIECE = PIECE.replace("(?P<placeholder>", f"(?P<placeholder>{ICU_QUOTE}|")
 ICU_PIECES = re.compile(ICU_PIECE + TAGS)
 PLURAL_PIECES = re.compile(f"{ICU_PIECE}|#{TAGS}")
-LINE_BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
-NAME = re.compile(r"</?([A-Za-z][\w:.-]*|\d+)")
-# White space that aligns what is beside it or, behind a sentence, is as wide as its writer has it.
-COLUMNS = re.compile(r"(?<=\S)(?: *\t[\t ]*| {3,}|(?<=[.!?…]) {2})(?=\S)")
+LINE_BREAK = re.compile(r"<br\s*/?>|\[(?:br|\*)\]", re.IGNORECASE)
+NAME = re.compile(r"[<\[]/?([A-Za-z][\w:.-]*|\d+)")
+CODE = frozenset(("code", "img"))  # what stays: of HTML as in documents, and of forums
+BLOCKS = frozenset("p div li ul ol dl dt dd h1 h2 h3 h4 h5 h6 table tr td th blockquote pre hr section article".split())
 SIMPLE_ARGUMENT = re.compile(r"\{\w{1,60}[},]")
 
 
@@ -72,14 +83,18 @@ def message_block(
     writer = MessageWriter.of(source, is_icu, mnemonic, syntax)
     reader = MessageReader(source, writer, is_icu, syntax)
     try:
-        arguments = parse_arguments(text) if is_complex else []
+        arguments = parse_arguments(text) if is_complex else plural_forms(text)
         events = list(reader.content(0, len(source.text), arguments))
     except IcuError as error:
         warn(f"A message stays as it is, because it cannot be read as an ICU message ({error}): {shortened(text)}.")
         yield Start(opening + source.markup(0, len(text)) + closing, "", Role.VERBATIM_BLOCK)
         yield End()
         return
-    yield Start(opening, closing, Role.BLOCK, translate=True, finish=writer)
+    # Of several texts none knows the arguments before it.
+    has_blocks = any(isinstance(event, Start) and event.role is Role.BLOCK for event in events)
+    yield Start(
+        opening, closing, Role.BLOCK, translate=True, finish=replace(writer, numbered=False) if has_blocks else writer
+    )
     yield from events
     yield End()
 
@@ -102,6 +117,12 @@ class MessageReader:
     writer: MessageWriter | None
     is_icu: bool
     syntax: str
+
+    @cached_property
+    def _has_escapes(self) -> bool:
+        """Whether `\\n` is a line end: no backslash is of a path."""
+        text = self.source.text
+        return "\\" in text and not NO_ESCAPES.search(re.sub(CODES, "", text))
 
     def content(self, start: int, end: int, arguments: Sequence[Argument], plural: bool = False) -> Iterator[Event]:
         """The events of a part of a message. `plural`: whether `#` is a number. Raises IcuError."""
@@ -130,25 +151,26 @@ class MessageReader:
                 yield End()
             elif n in closed_by:
                 partner = pieces[closed_by[n]]
-                yield Start(markup, self.source.markup(partner.start, partner.end), Role.INLINE)
+                role = role_of(self.source.text[piece.start : piece.end])
+                end_tag = self.source.markup(partner.start, partner.end)
+                yield Start(markup, end_tag, role, seen=True, finish=self.writer if role is Role.BLOCK else None)
             elif n in closing:
                 yield End()
+            elif piece.kind == "bbcode" and not LINE_BREAK.fullmatch(markup):
+                yield from self._text(piece.start, piece.end)
             elif piece.kind == "placeholder":
                 yield from protected(self.source.text[piece.start : piece.end], markup)
             else:
-                breaks = piece.kind == "line" or LINE_BREAK.fullmatch(self.source.text, piece.start, piece.end)
-                yield Start(markup, "", Role.LINE_BREAK if breaks else Role.VERBATIM, seen=True)
+                tag = self.source.text[piece.start : piece.end]
+                breaks = piece.kind == "line" or LINE_BREAK.fullmatch(tag)
+                alone = Role.VERBATIM_BLOCK if role_of(tag) is Role.BLOCK else Role.VERBATIM
+                yield Start(markup, "", Role.LINE_BREAK if breaks else alone, seen=True)
                 yield End()
         yield from self._text(done, end)
 
     def _text(self, start: int, end: int) -> Iterator[Event]:
         """Text, of which an apostrophe of an ICU message may be doubled, and columns of it."""
-        for columns in COLUMNS.finditer(self.source.text, start, end):
-            yield from self._text_alone(start, columns.start())
-            yield Start(self.source.markup(*columns.span()), "", Role.LINE_BREAK, seen=True)
-            yield End()
-            start = columns.end()
-        yield from self._text_alone(start, end)
+        yield from with_white_space(self.source.text, start, end, self._text_alone)
 
     def _text_alone(self, start: int, end: int) -> Iterator[Event]:
         if start < end:
@@ -188,7 +210,9 @@ class MessageReader:
         bounds += [(argument.start, argument.end, argument) for argument in arguments]
         for stop, after, argument in [*sorted(bounds, key=lambda bound: bound[0]), (end, end, None)]:
             found = [
-                Piece(*match.span(), match.lastgroup or "") for match in pattern.finditer(self.source.text, start, stop)
+                Piece(*match.span(), "line" if match.lastgroup == "escape" else match.lastgroup or "")
+                for match in pattern.finditer(self.source.text, start, stop)
+                if match.lastgroup != "escape" or self._has_escapes
             ]
             pieces += widened(self.source.text, found, start, stop)
             if stop < after:
@@ -236,9 +260,17 @@ class OpenTags:
         return None
 
 
+def role_of(tag: str) -> Role:
+    """The role of an element of a message, by its start or end tag."""
+    name = tag_name(tag).lower()
+    if name in CODE:
+        return Role.PROTECTED
+    return Role.BLOCK if name in BLOCKS else Role.INLINE
+
+
 def tag_name(tag: str) -> str:
-    """The name of a start or end tag, without the classes that WebVTT writes behind it (`<v.loud>`); "" if it has
-    none, as the codes of subtitles."""
+    """The name of a start or end tag, in brackets of either kind, without the classes that WebVTT writes behind it
+    (`<v.loud>`); "" if it has none, as the codes of subtitles."""
     name = NAME.match(tag)
     return name[1].partition(".")[0] if name else ""
 
@@ -256,8 +288,9 @@ def paired_tags(source: Source, pieces: Sequence[Piece]) -> dict[int, int]:
                 around.append(OpenTags())
             elif isinstance(element[0], End) and len(around) > 1:
                 around.pop()
-        elif piece.kind == "tag" and (name := tag_name(tag).lower()) and not tag.endswith("/>"):
-            if not tag.startswith("</"):
+        elif piece.kind in ("tag", "bbcode") and tag_name(tag) and not tag.endswith("/>"):
+            name = tag[0] + tag_name(tag).lower()
+            if tag[1] != "/":
                 around[-1].open(n, name)
             elif (begin := around[-1].close(name)) is not None:
                 pairs[begin] = n

@@ -106,6 +106,7 @@ SPEAKER = re.compile(r"\s*[-–—]\s*\w|\s*<v[ .]")
 SOUND = re.compile(
     r"\s*(?:\[[^][]*\]|\([^()]*\)|（[^（）]*）|【[^【】]*】|\*[^*]*\*|♪.*♪)\s*$", re.DOTALL
 )  # [Applause]
+LABEL = re.compile(r"\s*(?:[-–—]|>>|[^\W\d_a-zß-ÿ](?:[^\W_a-zß-ÿ]|[ .'-]){1,30}:\s)")  # "MAX: Ja", ">> Ja"
 READING = re.compile(r"<rt(?=[ .>])")  # of the characters before it in <ruby>
 MAX_CUES = 6  # of one sentence; without punctuation all cues would be one
 
@@ -130,12 +131,21 @@ class Cue:
         return any(map(SPEAKER.match, lines)) or (len(lines) > 1 and any(map(SOUND.match, plain_lines)))
 
     @property
-    def stands_alone(self) -> bool:
-        """Whether it is translated by itself: it has separate lines, describes a sound, has no letters, or it has
-        times, which must not move to another cue."""
+    def is_interruption(self) -> bool:
+        """Whether it is no part of a sentence: it describes a sound, or has no letters."""
         text = self.plain_text
-        is_sentence_part = has_letters(text) and not SOUND.match(text)
-        return not is_sentence_part or self.has_separate_lines or re.search(TIME, self.text) is not None
+        return not has_letters(text) or SOUND.match(text) is not None
+
+    @property
+    def stands_alone(self) -> bool:
+        """Whether it is translated by itself: it is no part of a sentence, has separate lines, or it has times, which
+        must not move to another cue."""
+        return self.is_interruption or self.has_separate_lines or re.search(TIME, self.text) is not None
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether it goes on with a sentence: its first letter is small."""
+        return next((letter.islower() for letter in self.plain_text if letter.isalpha()), False)
 
     @property
     def ends_sentence(self) -> bool:
@@ -153,9 +163,13 @@ def read_subtitles(data: bytes, where: str) -> DocumentFile:
     line_end = "\r\n" if "\r\n" in text else "\n"
 
     def assemble(rendered: Sequence[str]) -> bytes:
-        lines = [line for group, part in zip(groups, rendered, strict=True) for line in write_cues(group, part)]
+        lines = {
+            cue.start: line.replace("\n", line_end)
+            for group, part in zip(groups, rendered, strict=True)
+            for cue, line in zip(group, write_cues(group, part), strict=True)
+        }
         spans = [(cue.start, cue.end) for cue in cues]
-        return decoded.encode(replace_spans(text, spans, [line.replace("\n", line_end) for line in lines]))
+        return decoded.encode(replace_spans(text, spans, [lines[cue.start] for cue in cues]))
 
     return DocumentFile(tuple(map(read_group, groups)), assemble)
 
@@ -184,15 +198,27 @@ def blocks(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def group_cues(cues: Sequence[Cue]) -> Iterator[list[Cue]]:
-    """The cues of each sentence together, except those that stand alone."""
+    """The cues of each sentence together, except those that stand alone. A sentence goes on behind a sound if it did
+    not end before it, and what follows begins with a small letter; else it is not known whether it does."""
     group: list[Cue] = []
-    for cue in cues:
-        if group and (cue.stands_alone or group[-1].stands_alone or group[-1].ends_sentence or len(group) == MAX_CUES):
-            yield group
-            group = []
+    aside: list[list[Cue]] = []  # the sounds in it
+    for n, cue in enumerate(cues):
+        is_open = bool(group) and not (group[-1].stands_alone or group[-1].ends_sentence or len(group) == MAX_CUES)
+        if is_open and cue.is_interruption and goes_on_behind(cues, n):
+            aside.append([cue])
+            continue
+        if group and (cue.stands_alone or not is_open or LABEL.match(cue.plain_text)):
+            yield from [group, *aside]
+            group, aside = [], []
         group.append(cue)
     if group:
-        yield group
+        yield from [group, *aside]
+
+
+def goes_on_behind(cues: Sequence[Cue], n: int) -> bool:
+    """Whether a sentence goes on behind the sounds from a cue, of which there are a few."""
+    following = next((cue for cue in cues[n + 1 : n + 4] if not cue.is_interruption), None)
+    return following is not None and not following.stands_alone and following.goes_on
 
 
 def read_group(group: Sequence[Cue]) -> Document:

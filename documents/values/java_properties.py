@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from documents.document import DocumentFile
+from documents.messages.icu import COMPLEX
 from documents.reading.encoding import DecodedText, decode_text
 from documents.values.values import ReadOptions, Value, chosen, file_of_values
 from seq2seq.errors import DataError
@@ -36,7 +37,7 @@ def read_properties(data: bytes, where: str, options: ReadOptions) -> DocumentFi
     except DataError:
         decoded = decode_text(data, where, "iso-8859-1")
     values = chosen(properties(decoded), options.keys, where)
-    return file_of_values(decoded, values)
+    return file_of_values(decoded, values, mnemonics="&")
 
 
 def properties(decoded: DecodedText) -> Iterator[Value]:
@@ -45,7 +46,8 @@ def properties(decoded: DecodedText) -> Iterator[Value]:
     for match in PROPERTY.finditer(decoded.text):
         text, key = unescape(match["value"]), unescape(match["key"])
         # java.text.MessageFormat, which reads values with arguments, has two apostrophes for one.
-        doubled = ARGUMENT.search(text) is not None and "'" not in text.replace("''", "")
+        is_simple = ARGUMENT.search(text) is not None and not COMPLEX.search(text)
+        doubled = is_simple and "'" not in text.replace("''", "")
         write = partial(write_property, encoding=encoding, doubled=doubled)
         yield Value(*match.span("value"), text.replace("''", "'") if doubled else text, write, (key,))
 

@@ -1,13 +1,13 @@
 """Workbooks (.xlsx): the texts of cells. Formulas, names of sheets and of columns of tables, and comments stay."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 
 from documents.document import DocumentFile
-from documents.events import End, Event, Role, Start, Text
-from documents.messages.messages import message_events
+from documents.events import Event, Role, Start, Text
+from documents.messages.messages import message_block, message_events
 from documents.reading.xml_tree import Element, escape_xml, markup
 from documents.untranslated import has_letters
 from documents.xml_formats.package import Package, PackageFormat, open_package
@@ -30,13 +30,18 @@ CODE = re.compile("_x([0-9A-Fa-f]{4})_")
 CODES = re.compile(r"(_x000[Dd]_(?:\n|_x000[Aa]_)?|(?:_x005[Ff])?_x[0-9A-Fa-f]{4}_)")
 
 
-def text_events(text: str) -> Iterator[Event]:
-    """The events of a text in a cell: messages between codes of characters, which stay."""
+def between_codes(text: str, read: Callable[[str], Iterator[Event]]) -> Iterator[Event]:
+    """The events of a text in a cell: codes of characters stay, what is between them is read."""
     for n, piece in enumerate(CODES.split(text)):
         if n % 2:  # a code
             yield from mark(piece, Role.LINE_BREAK if displayed(piece).isspace() else Role.VERBATIM)
         else:
-            yield from escaped(message_events(piece))
+            yield from read(piece)
+
+
+def text_events(text: str) -> Iterator[Event]:
+    """The events of the text of a run."""
+    return between_codes(text, lambda piece: escaped(message_events(piece)))
 
 
 def displayed(text: str) -> str:
@@ -85,7 +90,9 @@ def read_xlsx(data: bytes, where: str) -> DocumentFile:
     headers = header_cells(package)
     texts = (displayed(cell_text(string)) for string in strings(package) if id(string) not in headers)
     warnings = comparisons(package, {text for text in texts if has_letters(text)})
-    return replace(package.document_file(cell_walker(headers)), warnings=tuple(warnings))
+    unread: list[str] = []
+    file = package.document_file(cell_walker(headers, unread.append))
+    return replace(file, warnings=(*unread, *warnings))
 
 
 def strings(package: Package) -> Iterator[Element]:
@@ -107,9 +114,9 @@ def cell_text(string: Element) -> str:
     return "".join(part.text() for part in string.elements if part.name in (RUN, TEXT, VALUE))
 
 
-def cell_walker(written: Mapping[int, str]) -> Walk:
+def cell_walker(written: Mapping[int, str], warn: Callable[[str], None]) -> Walk:
     """The function that reads an element of a part: a cell's text, or what is around it. `written` has the markup of
-    elements that are not translated, by their identity."""
+    elements that are not translated, by their identity; `warn` gets a sentence about each message that stays."""
 
     def walk(element: Element) -> Iterator[Event]:
         if id(element) in written:
@@ -119,18 +126,19 @@ def cell_walker(written: Mapping[int, str]) -> Walk:
         elif element.find(RUN):
             yield from RunParagraph(CELLS, element, walk).events()
         else:
-            yield from plain_string(element, VALUE if element.name == CELL else TEXT)
+            yield from plain_string(element, VALUE if element.name == CELL else TEXT, warn)
 
     return walk
 
 
-def plain_string(element: Element, name: str) -> Iterator[Event]:
-    """A text without formatting, in the child of a name. Its line ends stay."""
+def plain_string(element: Element, name: str, warn: Callable[[str], None]) -> Iterator[Event]:
+    """A text without formatting, in the child of a name: a message, since workbooks are tables of messages too."""
     text = element.find(name)
     if text is None or not text.closing:
         yield from verbatim(markup(element))
         return
     rest = "".join(markup(child) for child in element.elements if child is not text)
-    yield Start(element.tag + text.tag, text.closing + rest + element.closing, Role.BLOCK, translate=True)
-    yield from text_events(text.text())
-    yield End()
+    content = between_codes(text.text(), lambda piece: iter([Text(piece)]))
+    yield from message_block(
+        element.tag + text.tag, text.closing + rest + element.closing, content, escape_xml, warn=warn
+    )

@@ -29,18 +29,25 @@ def read_android(data: bytes, where: str, options: ReadOptions) -> DocumentFile:
 
 def read_resx(data: bytes, where: str, options: ReadOptions) -> DocumentFile:
     """A .resx file of .NET: strings, and neither objects, files nor what is of a designer (`>>`). Raises DataError."""
-    return read_resources(data, where, options, "root", "check its suffix", resx_strings)
+    return read_resources(data, where, options, "root", "check its suffix", resx_strings, mnemonics="&_")
 
 
 def read_resources(
-    data: bytes, where: str, options: ReadOptions, root: str, remedy: str, values: Callable[[Element], Iterator[Value]]
+    data: bytes,
+    where: str,
+    options: ReadOptions,
+    root: str,
+    remedy: str,
+    values: Callable[[Element], Iterator[Value]],
+    mnemonics: str = "",
 ) -> DocumentFile:
-    """A file whose root has this name, with the values of its tree. Raises DataError."""
+    """A file whose root has this name, with the values of its tree. `mnemonics`: as in `read_message`. Raises
+    DataError."""
     file = read_xml(data, where, {XLIFF: "xliff"}, doctype=True)
     if file.root.name != root:
         raise DataError(where, f"is XML of another kind: its root is <{file.root.name[:80]}>", remedy)
     decoded = replace(file.decoded, text=markup(file.tree))
-    return file_of_values(decoded, chosen(values(file.tree), options.keys, where))
+    return file_of_values(decoded, chosen(values(file.tree), options.keys, where), mnemonics=mnemonics)
 
 
 def placed(element: Element, start: int) -> Iterator[tuple[Element, int]]:

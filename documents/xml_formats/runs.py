@@ -8,10 +8,12 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 
 from documents.events import End, Event, Role, Start, Text
 from documents.reading.xml_tree import Element, Node, escape_xml, markup
+from documents.white_space import with_white_space
 from documents.xml_formats.fields import (
     SIMPLE_FIELD,
     Field,
@@ -29,12 +31,18 @@ LANGUAGE_ATTRIBUTES = re.compile(r'\s(?:lang|altLang|dirty|err|smtClean)="[^"]*"
 
 
 def with_tabs(text: str) -> Iterator[Event]:
-    """The text of a run. A tab in it is a mark, as the element of one is."""
+    """The text of a run. A tab in it is a mark, as the element of one is, and so is wide space."""
     for piece in re.split("(\t)", text):
         if piece == "\t":
             yield from mark(piece, Role.LINE_BREAK)
-        elif piece:
-            yield Text(piece, escape_xml(piece))
+        else:
+            yield from with_white_space(piece, 0, len(piece), partial(run_text, piece))
+
+
+def run_text(text: str, start: int, end: int) -> Iterator[Event]:
+    """A part of the text of a run."""
+    if start < end:
+        yield Text(text[start:end], escape_xml(text[start:end]))
 
 
 @dataclass(frozen=True)

@@ -75,15 +75,18 @@ class MixedText:
 
     def content(self, children: list[Node]) -> Iterator[Event]:
         """The events of an element's content."""
+        before: Node | None = None
         for child in children:
             if not isinstance(child, Element):
                 yield child
             elif child.name in self.moved:
                 continue
             elif self.is_space(child):
-                yield Text(" ", markup(child))
+                is_second = isinstance(before, Text) and before.text.endswith(" ")
+                yield from mark(markup(child), Role.EXTRA_SPACE) if is_second else [Text(" ", markup(child))]
             else:
                 yield from self._element(child)
+            before = child
 
     def _element(self, element: Element) -> Iterator[Event]:
         role, seen, translate = self.role_of(element), element.name not in self.unseen, self.translate(element)

@@ -1,4 +1,4 @@
-r"""Placeholders of programs and templates, and tags: one list for texts, messages and documents.
+r"""Addresses, placeholders of programs and templates, and tags: one list for texts, messages and documents.
 
 A family is what one kind of program writes. A language's own signs are none: the `% d` of "50 % der", the `%i` of
 "100%ige", `:-)`, `12:30`, `<Der Hund schläft.>`. Every pattern takes time linear in the text: what has no end is
@@ -6,6 +6,15 @@ bounded.
 """
 
 from seq2seq.text.words import UNSPACED_RANGES
+
+# An address, without the marks of the sentence that it stands in, and with brackets only in pairs; `[/` is of BBCode.
+# Nothing in it is read in two ways, and only the marks at its end twice, so that the time is linear.
+IN_ADDRESS = r"[^\s<>()\[\]{}\"“”„‚‘«»‹›`|\\。，、！？：；（）「」『』【】《》]"
+ADDRESS = (
+    r"(?:(?<![A-Za-z0-9_])(?:https?|s?ftps?|wss?|file|git|ssh)://|(?<![\w.@])www\.)"
+    rf"(?:{IN_ADDRESS}|\({IN_ADDRESS}*\)|\[(?!/){IN_ADDRESS}*\]|\{{{{?{IN_ADDRESS}*\}}\}}?)+(?<![.,;:!?…'’*~])"
+    r"|(?:\bmailto:)?(?<![\w.+-])[\w.+-]{1,64}@\w[\w-]{0,62}(?:\.\w[\w-]{0,62})+"
+)
 
 LETTER = rf"[^\W\d_{UNSPACED_RANGES}]"  # of a script with spaces: "%d个" is a placeholder and a word
 NO_LETTER = rf"(?!{LETTER})"
@@ -33,7 +42,7 @@ FAMILIES = {
     # {#if x}, {/if}, {:else}, {@html x}, {$name|upper}, {!Label.x}: Svelte, Smarty, Angular, Salesforce
     "statements": r"\{[#/:@$^&>!][^{}\s][^{}\n]{0,200}\}",
     # {name}, {0}, {}, {user.name}, {x[0]}, {x!r:>{width}}, {0,-10:N2}, {n, number, percent}, {a + b}, {f(x)}
-    "braces": r"\{ ?(?:[\w.$-]{1,100}(?:\[[^\][{}\n]{0,40}\]|\(\)){0,4})?"
+    "braces": r"\{(?! \}) ?(?:[\w.$-]{1,100}(?:\[[^\][{}\n]{0,40}\]|\(\)){0,4})?"
     r"(?:(?:![rsa])?(?:,-?\d{1,3})?(?::(?=[^\s{}]|\{)[^{}\n]{0,60}(?:\{[\w.]{0,40}\}[^{}\n]{0,40}){0,4})?"
     rf"| ?, ?(?:{FORMAT_KEYWORDS})\b[^{{}}\n]{{0,200}}"
     r"| ?\| ?[a-z][\w:' .-]{0,100}| ?(?:[+*?=]|&&|\|\|)[^{}\n]{1,100}|\([^{}\n]{0,100}\)) ?\}",
@@ -51,21 +60,23 @@ FAMILIES = {
     "numbered": r"%\d{1,2}%(?!\w)|%\|[^|\s]{1,20}\||%L[1-9n]\d?|(?<!\d)%[1-9](?!\d|[.,]\d)",
     # $NAME$, $name, $HOME: Chrome, PHP, Python, shells; not "$US"
     "dollars": r"(?<![\w$])\$(?:[A-Za-z_]\w{0,60}\$|[a-z_]\w{1,60}|[A-Z]\w{0,60}_\w{1,60}|[A-Z]{4,60}\b)",
-    # :name, :smile: (Laravel, Slack); @name, %name (Drupal). Not "12:30", "Note: a", "std::x", "Chef:innen"
-    "words": r"(?<![^\s(\"'„“‚«\[>])(?::[a-z][a-z0-9]*(?:[_+-][a-z0-9]+){0,5}:?(?![\w:])"
+    # :name, :smile: (Laravel, Slack), not ":d"; @name, %name (Drupal). Not "12:30", "Note: a", "std::x", "Chef:innen"
+    "words": r"(?<![^\s(\"'„“‚«\[>])(?::[a-z][a-z0-9]+(?:[_+-][a-z0-9]+){0,5}:?(?![\w:])"
     rf"|@[A-Za-z_][\w-]{{0,60}}(?![\w@]))|{NO_PERCENTAGE}%[a-z][a-z_]{{2,40}}(?!\w)",
     # <@123>, <#123>, <:name:123>, <t:123:R>, <!here>, <@U1|name>: Discord, Slack
     "mentions": r"<(?:[@#!][^<>\n]{1,100}|a?:\w{1,40}:\d{1,25}|t:\d{1,20}(?::\w)?|/\w[\w -]{0,60}:\d{1,25})>",
     # @user, @user@host, #tag, :smile: of Mastodon, Discourse and others
-    "social": r"(?<![\w@/.])@[^\W_](?:[\w.-]*\w)?(?:@[\w-]+(?:\.[\w-]+)+)?|(?<![\w&/#])#(?=\d*[^\W\d])\w+"
+    "social": r"(?<![\w@/.])@[^\W_](?:[\w.-]*\w)?(?:@[\w-]+(?:\.[\w-]+)+)?|(?<![\w&/#])#(?=\d*[^\W\d])\w+#?"
     r"|(?<![\w:]):(?=[\d_+-]{0,40}[A-Za-z])[\w+-]{1,40}:(?!\w)",
     # &brandName;: an entity of a program, and no character
     "entities": r"(?<!\w)&[A-Za-z][\w.-]{1,60};",
+    # *|NAME|*, [% x %], __NAME__, {'@'}: Mailchimp, Template Toolkit, i18next, a literal of Vue I18n
+    "others": r"\*\|[\w:.]{1,60}\|\*|\[%.{0,300}?%\]|(?<!\w)__[A-Z][A-Z0-9_]{0,60}?__(?!\w)|\{'[^'\n]{1,20}'\}",
     # File(&F): the key of a menu in East Asian languages
     "keys": r"\([&_~][A-Za-z0-9]\)",
 }
 # The first character is looked at before any family is tried, since a text has few of them.
-PLACEHOLDER = rf"(?=[%{{$#@:<&(\]])(?:{'|'.join(FAMILIES.values())})"
+PLACEHOLDER = rf"(?=[%{{$#@:<&(*\[_\]])(?:{'|'.join(FAMILIES.values())})"
 
 # A name alone, or with attributes that have values: "<Der Hund schläft.>" is a text. <0> is of react-i18next.
 BOOLEAN = (

@@ -14,11 +14,9 @@ Every pattern takes time linear in the text.
 import re
 from typing import NamedTuple
 
-from seq2seq.terms.placeholders import PLACEHOLDER, TAG
+from seq2seq.terms.placeholders import ADDRESS, PLACEHOLDER, TAG
 from seq2seq.text.words import UNSPACED_RANGES
 
-URL = r"(?:(?<!\w)(?:https?|ftp)://|(?<![\w.@])www\.)[^\s<>\"“”„«»‹›]+"
-EMAIL = r"(?<![\w.+-])[\w.+-]{1,64}@\w[\w-]*(?:\.\w[\w-]*)+"
 MARKUP = rf"{PLACEHOLDER}|(?=<)(?:{TAG})"
 
 SKIN, JOINER, PRESENTATION = "\U0001f3fb-\U0001f3ff", "\u200d", "\ufe0f"
@@ -50,11 +48,8 @@ PLAIN = (
     rf"(?:[.,:/'’–-]{CODE}|[ \u00a0\u202f]\d{{2,20}}){{0,12}}(?!{LETTER}|[-–'’%]{LETTER})"
 )
 
-PROTECTED = re.compile("|".join(f"({one})" for one in (URL, EMAIL, MARKUP, EMOJI, NUMBER, PLAIN)))
-URL_GROUP, PLAIN_GROUP = 1, 6
-
-SENTENCE_MARKS = ".,;:!?…'’"
-BRACKETS = {")": "(", "]": "[", "}": "{"}
+PROTECTED = re.compile("|".join(f"({one})" for one in (ADDRESS, MARKUP, EMOJI, NUMBER, PLAIN)))
+PLAIN_GROUP = 5
 
 
 class ProtectedSpan(NamedTuple):
@@ -67,21 +62,4 @@ class ProtectedSpan(NamedTuple):
 
 def protected_spans(text: str) -> list[ProtectedSpan]:
     """The spans of what must not change, in the order of the text; they do not overlap."""
-    spans = []
-    for match in PROTECTED.finditer(text):
-        start, end = match.span()
-        if match.lastindex == URL_GROUP:
-            end = start + len(trim_url(match.group()))
-        spans.append(ProtectedSpan(start, end, match.lastindex == PLAIN_GROUP))
-    return spans
-
-
-def trim_url(url: str) -> str:
-    """A URL without the marks of the sentence that it stands in, and the brackets that were opened before it."""
-    opened = {close: url.count(begin) - url.count(close) for close, begin in BRACKETS.items()}
-    end = len(url)
-    while end and (url[end - 1] in SENTENCE_MARKS or opened.get(url[end - 1], 0) < 0):
-        if url[end - 1] in BRACKETS:
-            opened[url[end - 1]] += 1
-        end -= 1
-    return url[:end]
+    return [ProtectedSpan(*match.span(), match.lastindex == PLAIN_GROUP) for match in PROTECTED.finditer(text)]

@@ -179,7 +179,36 @@ def test_what_has_no_letters_is_in_no_sentence(text, sentences):
     assert [text[start:end] for start, end in split_sentences_by_line(text, "de")] == sentences
 
 
-@pytest.mark.parametrize("piece", ["{%", "{{", "{#", "<?php ", "<%", "<![CDATA[", "@a.", "#1", ":a", "<b <?= ", "{a"])
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "{%",
+        "{{",
+        "{#",
+        "<?php ",
+        "<%",
+        "<![CDATA[",
+        "@a.",
+        "#1",
+        ":a",
+        "<b <?= ",
+        "{a",
+        "[b]",
+        "[url=",
+        "[%",
+        "*|a",
+        "__A",
+        "{'",
+        "a  b",
+        "|{",
+        "\\n",
+        "$a_",
+        "a|",
+        "{\\",
+        "<p>",
+        "http://a(",
+    ],
+)
 def test_what_is_never_closed_takes_time_linear_in_the_text(piece):
     start = time.process_time()
     for name in ("a.html", "a.txt"):

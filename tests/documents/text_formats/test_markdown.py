@@ -225,3 +225,11 @@ def test_links_follow_the_headings_of_the_file():
 def displayed(markdown):
     """The HTML of a document without white space, which is not displayed."""
     return re.sub(r"\s+", "", RENDERER.render(markdown))
+
+
+@pytest.mark.parametrize("formula", ["$x^2$", r"$\\alpha$", "$a_1 = b_2$", "$$\\nE = mc^2\\n$$"])
+def test_formulas_stay(formula):
+    formula = formula.replace("\\\\", "\\").replace("\\n", "\n")
+    text = f"Der Hund {formula} da\n"
+    assert texts(text, "a.md") == ["Der Hund da"] and formula in translated(text, "a.md", same).decode()
+    assert texts("Das kostet $5 und $10 = x\n", "a.md") == ["Das kostet $5 und $10 = x"]

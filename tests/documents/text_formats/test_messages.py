@@ -1,6 +1,7 @@
 """Messages of programs: placeholders, tags, references and ICU's branches stay, and their words are translated."""
 
 import json
+import re
 import shutil
 import subprocess
 
@@ -32,7 +33,7 @@ PLACEHOLDERS = [
     "%'d", "%ld", "%zu", "%I64d", "%<PRIu64>", "%<name>s", "%@", "%1$@", "%#@files@", "%%", "%1", "%L1", "%n",
     "%1%", "%|1$d|", "%name%", "%PATH%", "$NAME$", "$name", ":name", ":user_name", ":smile:", "@count", "%title",
     "<@123>", "<#899101975264776194>", "<:wave:123>", "<t:1600:R>", "<!here>", "<@U123|anna>", "&brandName;",
-    "<1/>", "<x id='1'/>",
+    "<1/>", "<x id='1'/>", "*|FNAME|*", "[% name %]", "__COUNT__", "#name#", "{'@'}", "{{user}}'s", "<max@x.de>",
 ]  # fmt: skip
 
 
@@ -55,6 +56,8 @@ def test_a_placeholder_stays_and_is_not_read(placeholder):
         ("Der Hund (%s, %s) schläft", "Der Hund schläft"),
         ("Der Hund, {name}, schläft", "Der Hund, schläft"),
         ("Mit v{version} schläft er", "Mit schläft er"),
+        ("Es sind {n}GB und {n}min", "Es sind und"),
+        ("Hund {br}Neu {x}und da", "Hund Neu und da"),
     ],
 )
 def test_nothing_is_left_of_a_placeholder_that_means_nothing_alone(text, read):
@@ -68,10 +71,17 @@ def test_nothing_is_left_of_a_placeholder_that_means_nothing_alone(text, read):
         "<Der Hund schläft.>", "50 % der Leute schlafen", "Die 100%ige Lösung :-)", "Um 12:30 Uhr: ja",
         "Siehe Feld:name", "std::name und Chef:innen", "Eine {Menge, die leer ist}", "a < b und c > d",
         "Er zahlt 5 $US oder $5", "R&D; AT&T",
+        "Klammern ( { } ), der Himmel :d und :s.",
     ],
 )  # fmt: skip
 def test_the_signs_of_a_language_are_no_placeholders(text):
     assert texts(text + " da\n", "a.txt") == [text + " da"]
+
+
+@pytest.mark.parametrize("address", ["https://x.de/a_(b)", "https://x.de/?q=", "https://x.de/{id}", "mailto:a@b.de"])
+def test_an_address_ends_before_the_marks_of_its_sentence(address):
+    text = f"Siehe den Hund ({address}), da: {address}."
+    assert address not in texts(json.dumps({"a": text}), "a.json")[0] and message(text, same) == text
 
 
 def test_tags_are_pairs_also_where_they_are_numbers():
@@ -103,6 +113,7 @@ def test_references_to_characters_are_read_and_written(text, read, expected):
         ("{a, select, x {{n, plural, =0 {Kein Hund} other {# Hunde}}} other {Nichts}}",
          ["Kein Hund", "Hunde", "Nichts"]),
         ("Du hast {n, plural, offset:1 one {# Hund} other {# Hunde}} da", ["Hund", "Hunde", "Du hast da"]),
+        ("Es gibt {0,choice,0#keine|1#einen {1}|1<{0} Hunde} da", ["keine", "einen", "Hunde", "Es gibt da"]),
         ("{n, plural, =0 {Keiner} other {<b>{{count}}</b> Hunde}}", ["Keiner", "Hunde"]),
     ],
 )  # fmt: skip
@@ -111,6 +122,89 @@ def test_the_branches_of_icu_messages_are_texts(text, read):
     assert message(text, same) == text
     keywords = ("plural", "select", "one", "other", "count", "male", "offset:1", "{name}", "#")
     assert all(message(text).count(word) == text.count(word) for word in keywords)
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("ein Apfel | {n} Äpfel", ["ein Apfel", "Äpfel"]),
+        ("kein Apfel | ein Apfel | {count} Äpfel", ["kein Apfel", "ein Apfel", "Äpfel"]),
+        ("{0} Keine|[1,19] Einige|[20,*] Viele", ["Keine", "Einige", "Viele"]),
+        ("]-Inf,0[ Nichts|{0} Keiner|]0,Inf] Alle", ["Nichts", "Keiner", "Alle"]),
+        ("{1} :value Minute|[2,*] :value Minuten", ["Minute", "Minuten"]),
+        ("Es gibt einen Apfel|Es gibt %count% Äpfel", ["Es gibt einen Apfel", "Es gibt Äpfel"]),
+        ("%{smart_count} Hund |||| %{smart_count} Hunde", ["Hund", "Hunde"]),
+        ("Katze|Katzen", ["Katze", "Katzen"]),
+        ("Startseite | Mein Shop", ["Startseite | Mein Shop"]),
+        ("{title} | Mein Shop", ["| Mein Shop"]),
+        ("Der {{ x | upper }} Hund {n}", ["Der Hund"]),
+        ("a || b {n}", ["a || b"]),
+    ],
+)
+def test_the_forms_of_a_plural_between_bars_are_texts(text, read):
+    assert texts(json.dumps({"a": text}), "a.json") == read
+    assert message(text, same) == text and message(text).count("|") == text.count("|")
+    assert not any(
+        word in message(text) for part in read for word in part.split() if word.isalpha() and word != word.upper()
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("[b]Hund[/b] da [url=https://x.de/a]hier[/url] [color=red]rot[/color]", "Hund da hier rot"),
+        ('[quote="Max"]Der Hund[/quote] [I]da[/i]', "Der Hund da"),
+        ("[list][*]Hund[*]Katze[/list]", "\nHund\nKatze"),
+        ("Der [code]hund[/code] da [img]https://x.de/a[/img]", "Der da"),
+        ("[Donner] Der Hund [sic] schläft [i] da [b]", "[Donner] Der Hund [sic] schläft [i] da [b]"),
+    ],
+)
+def test_codes_of_forums_are_tags_where_they_are_pairs(text, read):
+    assert texts(json.dumps({"a": text}), "a.json") == [read] and message(text, same) == text
+
+
+@pytest.mark.parametrize("escape", [r"\n", r"\r\n", r"\t", r"\n\n"])
+def test_escapes_that_a_file_has_once_more_are_line_ends(escape):
+    text = f"Der Hund{escape}schläft."
+    assert [line for line in texts(json.dumps({"a": text}), "a.json")[0].split("\n") if line] == [
+        "Der Hund",
+        "schläft.",
+    ]
+    assert message(text, same) == text and message(text) == f"DER HUND{escape}SCHLÄFT."
+
+
+@pytest.mark.parametrize("text", [r"Im Ordner C:\neu\test da", r"Der Pfad \\server\neu ist", r"Der \alte Hund\neu"])
+def test_a_path_has_no_line_ends(text):
+    assert "\n" not in texts(json.dumps({"a": text}), "a.json")[0] and message(text, same) == text
+
+
+def test_an_element_without_content_keeps_its_spaces():
+    for text in ('<i class="icon"></i> Hund', 'Hund <i class="icon"></i>', "Der <b></b> Hund", "Der<b></b> Hund"):
+        assert message(text, same) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("<p>Der Hund</p><p>Die Katze</p>", ["Der Hund", "Die Katze"]),
+        ("<ul>\n<li>Der <b>Hund</b></li>\n<li>Die Katze</li></ul>", ["Der Hund", "Die Katze"]),
+        ("Der Hund<p>Die Katze<p>Der Affe", ["Der Hund", "Die Katze", "Der Affe"]),
+        ("<h2>Der Hund</h2>Die Kr&auml;nkte<hr>Die K&auml;lte", ["Der Hund", "Die Kränkte", "Die Kälte"]),
+    ],
+)
+def test_paragraphs_in_a_message_are_texts(text, read):
+    assert texts(json.dumps({"a": text}), "a.json") == read
+    assert message(text, same) == text and message(text).count("<") == text.count("<")
+    assert message(text, backwards).count("&auml;") == text.count("&auml;")
+
+
+def test_arguments_in_paragraphs_keep_their_order():
+    written = po_message("<p>Hund %s</p><p>da %d dort %s</p>", backwards)
+    assert re.findall(r"%\S", written) == ["%s", "%d", "%s"]
+
+
+def test_code_in_a_message_stays():
+    assert texts('{"a": "Der <code>Hund</code> schläft"}', "a.json") == ["Der schläft"]
 
 
 def test_apostrophes_of_icu_messages():

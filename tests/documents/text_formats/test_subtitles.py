@@ -191,3 +191,28 @@ def test_readings_of_ruby_stay(ruby):
     text = f"WEBVTT\n\n00:01.000 --> 00:02.000\nDer {ruby} da.\n"
     expected = text.replace("Der", "DER").replace("da.", "DA.").format("HUND", " MIAU")
     assert upper(text.format("Hund", " miau"), "a.vtt") == expected
+
+
+@pytest.mark.parametrize("sounds", [["[Donner]"], ["♪ ♪"], ["[Donner]", "(Ein Hund bellt)"]])
+def test_a_sound_in_a_sentence_stays_in_its_place_and_does_not_divide_it(sounds):
+    def file(*cues):
+        return "\n\n".join(f"{n}\n{TIMES}\n{cue}" for n, cue in enumerate(cues)) + "\n"
+
+    text = file("Der große Hund", *sounds, "schläft im Garten.")
+    assert "Der große Hund schläft im Garten." in texts(text, "a.srt")
+    assert translated(text, "a.srt", same).decode() == text
+    written = translated(text, "a.srt", backwards).decode()
+    assert written.startswith(file(". Garten im")) and written.endswith(f"{TIMES}\nschläft Hund große Der\n")
+    divided = file("Der Hund.", *sounds, "und da", *sounds, "Die Katze schläft.")
+    assert set(texts(divided, "a.srt")) >= {"Der Hund.", "und da", "Die Katze schläft."}
+
+
+@pytest.mark.parametrize("label", ["MAX:", "MAX MÜLLER:", ">>", "-"])
+def test_a_cue_of_another_speaker_is_another_text(label):
+    text = f"1\n{TIMES}\nDer Hund\n\n2\n{TIMES}\n{label} die Katze\nda\n"
+    assert texts(text, "a.srt")[0] == "Der Hund" and translated(text, "a.srt", same).decode() == text
+
+
+def test_line_ends_of_substation_alpha_are_line_ends():
+    text = f"1\n{TIMES}\n{{\\an8}}Der Hund\\Nschläft.\n"
+    assert texts(text, "a.srt") == ["Der Hund\nschläft."] and "DER HUND\\NSCHLÄFT." in upper(text, "a.srt")

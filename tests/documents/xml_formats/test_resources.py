@@ -53,3 +53,10 @@ def test_strings_of_dot_net():
     assert translated(RESX, "a.resx", same).decode() == RESX
     written = translated(RESX, "a.resx", in_capitals).decode()
     assert "<value>EIN {0} &lt;b&gt;HUND&lt;/b&gt; DA &amp; HIER</value>" in written
+
+
+def test_the_key_of_a_menu_in_resx():
+    text = '<root><data name="a" xml:space="preserve"><value>{}Datei öffnen</value></data></root>'
+    for mark in ("&amp;", "_"):
+        assert texts(text.format(mark), "a.resx") == ["Datei öffnen"]
+        assert translated(text.format(mark), "a.resx", same).decode() == text.format(mark)

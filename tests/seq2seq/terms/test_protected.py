@@ -16,6 +16,12 @@ def found(text: str, plain_number: bool = False) -> list[str]:
         ("(siehe http://de.wikipedia.org/wiki/Hund_(Haustier))", ["http://de.wikipedia.org/wiki/Hund_(Haustier)"]),
         ("Auf www.example.org!", ["www.example.org"]),
         ("An max.mustermann+x@mail.example.org.", ["max.mustermann+x@mail.example.org"]),
+        ("[url=https://x.de/a]hier[/url] [x](https://x.de/b)c **www.x.de/d** <https://x.de/e|da>",
+         ["https://x.de/a", "https://x.de/b", "www.x.de/d", "https://x.de/e"]),
+        ("https://x.de/?a[]=1&b=, https://x.de/{id}/%s?x={{y}}. „https://x.de/f“ 'http://x.de'",
+         ["https://x.de/?a[]=1&b=", "https://x.de/{id}/%s?x={{y}}", "https://x.de/f", "http://x.de"]),
+        ("请访问https://x.cn/狗。ftp://x.de/ (mailto:a@b.de) a@x.example.",
+         ["https://x.cn/狗", "ftp://x.de/", "mailto:a@b.de", "a@x.example"]),
         ("Hallo {name}, {0} von {{ user.name }}", ["{name}", "{0}", "{{ user.name }}"]),
         ("Pfad ${HOME} und #{id} und %{count}", ["${HOME}", "#{id}", "%{count}"]),
         ("%s hat %d Dateien, %(n)d, %1$s, %.2f", ["%s", "%d", "%(n)d", "%1$s", "%.2f"]),
@@ -27,7 +33,7 @@ def found(text: str, plain_number: bool = False) -> list[str]:
         ("Groß: %dx%d, %ds, %*d, <#123>", ["%d", "%d", "%d", "%*d", "<#123>"]),
         ("Das kostet $20, 1.000,50 € oder 10-15 GBP", ["$20", "1.000,50 €", "10-15 GBP"]),
     ],
-)
+)  # fmt: skip
 def test_it_is_found_as_it_stands(text: str, expected: list[str]) -> None:
     assert found(text) == expected
 
@@ -83,6 +89,10 @@ def test_a_percentage_before_a_word_is_no_format() -> None:
         "a.",
         "%",
         "http://",
+        "http://.",
+        "http://a(",
+        "http://a{",
+        "http://a[].",
         "😀",
         "(",
         "@a.",
