@@ -127,11 +127,10 @@ class DocumentBuilder:
     def _end_paragraph(self) -> None:
         """Add what has been read since the last block as a segment or, if there is nothing to translate, as it is."""
         paragraph, self._paragraph = self._paragraph, Paragraph()
-        leading, segment, trailing = paragraph.segment()
-        segment = cut_protected(protect_untranslated(segment, paragraph.written, self._escape))
+        segment = cut_protected(protect_untranslated(paragraph.segment(), paragraph.written, self._escape))
         segment = replace(segment, finish=paragraph.finish)
         if has_letters(segment.text):
-            self._template += [leading, self._add_segment(segment), trailing]
+            self._template.append(self._add_segment(segment))
         else:
             self._template += paragraph.raw
 
@@ -144,16 +143,16 @@ class DocumentBuilder:
         template: list[str | int] = []
         done = 0
         for attribute in event.attributes if translated else ():
-            segment = self._attribute(attribute)
+            segment = self._attribute(attribute, event.markup[attribute.start : attribute.end])
             if has_letters(segment.text):
-                number = self._add_segment(segment)
-                template += [event.markup[done : attribute.start], f'{attribute.name}="', number, '"']
+                template += [event.markup[done : attribute.start], self._add_segment(segment)]
                 done = attribute.end
         return (*template, event.markup[done:])
 
-    def _attribute(self, attribute: AttributeText) -> Segment:
-        text = without_invisible(attribute.value)
-        segment = Segment(text, attribute=attribute.name, forms=invisible_forms(attribute.value))
+    def _attribute(self, attribute: AttributeText, written: str) -> Segment:
+        text, name = without_invisible(attribute.value), attribute.name
+        forms = invisible_forms(attribute.value)
+        segment = Segment(text, attribute=name, forms=forms, around=(f'{name}="', '"'), source=(written,))
         return cut_protected(protect_untranslated(segment, lambda number: (), self._escape_attribute))
 
     def _markup(self, event: Event) -> str:

@@ -25,7 +25,8 @@ from documents.masks import Masks
 from seq2seq.errors import DataError
 
 WHOLE_DOCUMENT = re.compile(r"<(?:!doctype|html|head|body|frameset)(?=[\s/>])", re.IGNORECASE)
-DOCTYPE = re.compile(r"<!doctype[^>]*>", re.IGNORECASE)
+# With the white space behind it, which is in no tree, and which the start tags below are written with.
+DOCTYPE = re.compile(r"<!doctype[^>]*>(?:[ \t\n\f]*+(?!<(?:html|head)[\s/>]))?", re.IGNORECASE)
 UNREADABLE = re.compile("\r\n?|[\0\ud800-\udfff]")
 MASKED = re.compile("\\?([\U000f0000-\U0010fffd])\\1*")  # what stands in content for an instruction, as a comment
 UNSEEN_CODE = ("<?x", "<![", "{#", "<%#", "<%-")  # declarations, CDATA, and comments of templates
