@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from documents.document import Document, Segment
+from documents.document import Document, Segment, fill
 from documents.events import AttributeText, Elements, End, Event, Role, Start, Text
 from documents.inline import Template
 from documents.invisible import invisible_forms, without_invisible
@@ -97,6 +97,7 @@ class DocumentBuilder:
 
     def _block(self, event: Start, translated: bool) -> None:
         self._end_paragraph()
+        begin, number = len(self._template), len(self._segments)
         self._template += self._tag(event, translated)
         self._translated.append(translated)
         self._paragraph.finish = event.finish
@@ -104,8 +105,19 @@ class DocumentBuilder:
         def end() -> None:
             self._end_paragraph()
             self._template.append(event.closing)
+            if event.source and len(self._segments) == number + 1:
+                self._enclose(begin, number, event.source)
 
         self._at_end.append(end)
+
+    def _enclose(self, begin: int, number: int, source: str) -> None:
+        """Make what is around a segment, from a place in the template on, a part of it: all is written as it stands in
+        the document if the segment does not change."""
+        segment, place = self._segments[number], self._template.index(number, begin)
+        before, after = (fill(part, ()) for part in (self._template[begin:place], self._template[place + 1 :]))
+        around = before + segment.around[0], segment.around[1] + after
+        self._segments[number] = replace(segment, around=around, source=(source,))
+        self._template[begin:] = [number]
 
     def _inline(self, event: Start) -> None:
         self._paragraph.open(self._tag(event, True), event.closing)

@@ -102,7 +102,7 @@ def render_text(
     return "".join([*parts, segment.around[1]])
 
 
-def fill(template: Template, written: Sequence[str]) -> str:
+def fill(template: Sequence[str | int], written: Sequence[str]) -> str:
     """The template with the segments as they are written."""
     return "".join(part if isinstance(part, str) else written[part] for part in template)
 

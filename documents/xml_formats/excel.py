@@ -131,6 +131,7 @@ def plain_string(element: Element, name: str) -> Iterator[Event]:
         yield from verbatim(markup(element))
         return
     rest = "".join(markup(child) for child in element.elements if child is not text)
-    yield Start(element.tag + text.tag, text.closing + rest + element.closing, Role.BLOCK, translate=True)
+    closing = text.closing + rest + element.closing
+    yield Start(element.tag + text.tag, closing, Role.BLOCK, translate=True, source=markup(element))
     yield from text_events(text.text())
     yield End()
