@@ -49,8 +49,8 @@ class HtmlParts(HTMLParser):
         self.parts.append(("inline" if tag in INLINE else "tag", f"<{tag} {said}>"))
 
     def handle_endtag(self, tag: str) -> None:
-        if tag not in MAY_BE_LEFT_OUT:
-            self.parts.append(("inline" if tag in INLINE else "tag", f"</{tag}>"))
+        may_be_left_out = ("text", " ") if tag in MAY_BE_LEFT_OUT else None
+        self.parts.append(may_be_left_out or ("inline" if tag in INLINE else "tag", f"</{tag}>"))
 
     def handle_data(self, data: str) -> None:
         self.parts.append(("text", data))
@@ -115,8 +115,9 @@ def parts_in_archive(data: bytes, reader: Callable[[bytes], Iterator[Part]]) -> 
     with zipfile.ZipFile(io.BytesIO(data)) as file:
         for name in file.namelist():
             yield "tag", name
-            is_xml = PurePath(name).suffix in (".xml", ".xhtml", ".rels")
-            yield from (reader if "meta" not in name.lower() else xml_parts)(file.read(name)) if is_xml else []
+            part = file.read(name)
+            if PurePath(name).suffix in (".xml", ".xhtml", ".rels") and part:
+                yield from (xml_parts if "meta" in name.lower() else reader)(part)
 
 
 def values(data: object) -> Iterator[Part]:

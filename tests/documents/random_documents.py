@@ -18,7 +18,8 @@ Case = Callable[[str], str]
 # Words that no placeholder beside them takes as its unit (`{n}px`), and which are no keywords of a format.
 WORDS = [
     "Hund", "schläft", "Größe", "Do\u00adnau\u00addampfer", "כלב־ים", "نمی\u200cدانم", "犬が走る", "Привет", "Katze,",
-    "groß.", "„Pferd“", "(Affe)", "l’eau", "it's", "AT&T", "5 < 7 Tiere", '"Esel"', "100 % Wolle", "C:\\Tiere", "e\u0301tait",
+    "groß.", "„Pferd“", "(Affe)", "l’eau", "it's", "AT&T", "5 < 7 Tiere", '"Esel"', "100 % Wolle", "C:\\Tiere",
+    "e\u0301tait",
     "Hund/Katze", "Tier-Arzt", "a.b Vogel", "Ziege!", "Maus?", "हिन्दी", "u.a. Igel", "* Stern", "# Raute",
     "x_y_z Biene",
 ]  # fmt: skip
@@ -80,7 +81,7 @@ def separated(pieces: Iterable[Piece]) -> tuple[Piece, ...]:
     another one in the translation, or where a placeholder would not end before a word."""
     last, result = None, []
     for piece in pieces:
-        ends = last and (last.text in SPACED or UNSPACED.search(last.text + piece.text))
+        ends = last and (last.text in [*SPACED, "3,5 %"] or UNSPACED.search(last.text + piece.text))
         touches_mark = last is not None and (last.kind, piece.kind) == ("mark", "kept")
         if last and not piece.space and (ends or touches_mark or "element" in (last.kind, piece.kind)):
             piece = replace(piece, space=" ")

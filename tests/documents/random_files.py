@@ -52,7 +52,8 @@ def html(blocks: Sequence[Block], case: Case) -> bytes:
         ("<script>Hund</script><p>", "</p>"), ("<pre>\nHund</pre><section>", "</section>"),
     ]  # fmt: skip
     title = f'<p title="{escape(case(blocks[0].pieces[1].text))}">5</p>'
-    return ("<!doctype html>\n<title>5</title>" + title + in_blocks(blocks, case, HTML, around)).encode()
+    body = in_blocks(blocks, case, HTML, around)
+    return f"<!doctype html>\n<html>\n<head><title>5</title></head>\n<body>{title}{body}\n</body>\n</html>\n".encode()
 
 
 def xml(blocks: Sequence[Block], case: Case) -> bytes:
@@ -218,8 +219,8 @@ def srt(blocks: Sequence[Block], case: Case, point: str = ",") -> bytes:
 
 
 def lines(text: str) -> str:
-    """A text without empty lines."""
-    return "\n".join(filter(None, map(str.strip, text.split("\n"))))
+    """A text without empty lines, that ends as a sentence: each is in one cue."""
+    return "\n".join(filter(None, map(str.strip, text.split("\n")))) + "."
 
 
 def vtt(blocks: Sequence[Block], case: Case) -> bytes:
