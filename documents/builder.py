@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from documents.document import Document, Segment
+from documents.document import Document, Segment, fill
 from documents.events import AttributeText, Elements, End, Event, Role, Start, Text
 from documents.inline import Template
 from documents.invisible import invisible_forms, without_invisible
@@ -99,6 +99,7 @@ class DocumentBuilder:
 
     def _block(self, event: Start, translated: bool) -> None:
         self._end_paragraph()
+        begin, number = len(self._template), len(self._segments)
         self._template += self._tag(event, translated)
         self._translated.append(translated)
         around, self._paragraph.finish = self._paragraph.finish, event.finish
@@ -106,9 +107,20 @@ class DocumentBuilder:
         def end() -> None:
             self._end_paragraph()
             self._template.append(event.closing)
+            if event.source and len(self._segments) == number + 1:
+                self._enclose(begin, number, event.source)
             self._paragraph.finish = around
 
         self._at_end.append(end)
+
+    def _enclose(self, begin: int, number: int, source: str) -> None:
+        """Make what is around a segment, from a place in the template on, a part of it: all is written as it stands in
+        the document if the segment does not change."""
+        segment, place = self._segments[number], self._template.index(number, begin)
+        before, after = (fill(part, ()) for part in (self._template[begin:place], self._template[place + 1 :]))
+        around = before + segment.around[0], segment.around[1] + after
+        self._segments[number] = replace(segment, around=around, source=(source,))
+        self._template[begin:] = [number]
 
     def _inline(self, event: Start) -> None:
         self._paragraph.open(self._tag(event, True), event.closing)
@@ -131,11 +143,10 @@ class DocumentBuilder:
         """Add what has been read since the last block as a segment or, if there is nothing to translate, as it is."""
         paragraph, self._paragraph = self._paragraph, Paragraph()
         self._paragraph.finish = paragraph.finish
-        leading, segment, trailing = paragraph.segment()
-        segment = cut_protected(protect_untranslated(segment, paragraph.written, self._escape))
+        segment = cut_protected(protect_untranslated(paragraph.segment(), paragraph.written, self._escape))
         segment = replace(segment, finish=paragraph.finish)
         if has_letters(segment.text):
-            self._template += [leading, self._add_segment(segment), trailing]
+            self._template.append(self._add_segment(segment))
         else:
             self._template += paragraph.raw
 
@@ -148,16 +159,16 @@ class DocumentBuilder:
         template: list[str | int] = []
         done = 0
         for attribute in event.attributes if translated else ():
-            segment = self._attribute(attribute)
+            segment = self._attribute(attribute, event.markup[attribute.start : attribute.end])
             if has_letters(segment.text):
-                number = self._add_segment(segment)
-                template += [event.markup[done : attribute.start], f'{attribute.name}="', number, '"']
+                template += [event.markup[done : attribute.start], self._add_segment(segment)]
                 done = attribute.end
         return (*template, event.markup[done:])
 
-    def _attribute(self, attribute: AttributeText) -> Segment:
-        text = without_invisible(attribute.value)
-        segment = Segment(text, attribute=attribute.name, forms=invisible_forms(attribute.value))
+    def _attribute(self, attribute: AttributeText, written: str) -> Segment:
+        text, name = without_invisible(attribute.value), attribute.name
+        forms = invisible_forms(attribute.value)
+        segment = Segment(text, attribute=name, forms=forms, around=(f'{name}="', '"'), source=(written,))
         return cut_protected(protect_untranslated(segment, lambda number: (), self._escape_attribute))
 
     def _markup(self, event: Event) -> str:

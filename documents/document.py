@@ -21,6 +21,8 @@ class Segment:
     attribute: the name of the attribute whose value this is; None for the text of a block.
     forms: words as the document writes them with characters that are not displayed, such as soft hyphens.
     finish: changes the pieces of its translation before they are written.
+    around: what is written before and after its translation, such as white space.
+    source: all of it as it stands in the document, which is written if its translation is the text itself.
     """
 
     text: str
@@ -28,6 +30,8 @@ class Segment:
     attribute: str | None = None
     forms: Mapping[str, str] = field(default_factory=dict)
     finish: Finish | None = None
+    around: tuple[str, str] = ("", "")
+    source: Template = ()
 
     @cached_property
     def edges(self) -> list[int]:
@@ -62,6 +66,11 @@ class Document:
         """The texts of all segments, one after the other on lines of their own."""
         return "\n".join(segment.text for segment in self.segments)
 
+    @cached_property
+    def unchanged(self) -> str:
+        """The document as it is rendered if nothing in it changes."""
+        return self.render([AlignedText(segment.text) for segment in self.segments])
+
     def render(self, translations: Sequence[AlignedText]) -> str:
         """The document with the translations of `segments`, in their order.
 
@@ -80,7 +89,9 @@ def render_text(
     segment: Segment, translation: AlignedText, escape: Callable[[str], str], written: Sequence[str]
 ) -> str:
     """The translation of a segment with its tags, in which segments stand as they are `written`."""
-    parts: list[str] = []
+    if segment.source and translation.text == segment.text:
+        return fill(segment.source, written)
+    parts: list[str] = [segment.around[0]]
     extra_space = ""  # written where there is a space again
     pieces = place_tags(segment.text, segment.tags, translation)
     for piece in segment.finish(pieces, segment.tags) if segment.finish else pieces:
@@ -95,10 +106,10 @@ def render_text(
             extra_space += written_tag
         else:
             parts.append(written_tag)
-    return "".join(parts)
+    return "".join([*parts, segment.around[1]])
 
 
-def fill(template: Template, written: Sequence[str]) -> str:
+def fill(template: Sequence[str | int], written: Sequence[str]) -> str:
     """The template with the segments as they are written."""
     return "".join(part if isinstance(part, str) else written[part] for part in template)
 

@@ -41,6 +41,7 @@ class Start:
     translate: whether it says that its content is to be translated, or is not; None if it says nothing.
     finish: changes the pieces of the translation of a block's text before they are written; gets the source's tags too.
     seen: without text it is still displayed, such as an image: white space sets it off from words.
+    source: a block of one text as it stands in the document, where its events have it in another form.
     """
 
     markup: str
@@ -50,6 +51,7 @@ class Start:
     seen: bool = False
     attributes: Sequence[AttributeText] = ()
     finish: Finish | None = None
+    source: str = ""
 
 
 @dataclass(frozen=True)

@@ -38,11 +38,11 @@ class Paragraph:
         self._last_break = -1
         self.finish: Finish | None = None
 
-    def segment(self) -> tuple[str, Segment, str]:
-        """The text with its tags, and the white space before and after it."""
+    def segment(self) -> Segment:
+        """The text with its tags, and the white space around it."""
         forms = invisible_forms("".join(self._displayed))
-        segment = Segment("".join(self._text), tuple(self._tags), forms=forms)
-        return self._leading, segment, self._space[self._space_before_mark :]
+        around = (self._leading, self._space[self._space_before_mark :])
+        return Segment("".join(self._text), tuple(self._tags), forms=forms, around=around, source=tuple(self.raw))
 
     def written(self, number: int) -> Template:
         """All of a tag as it stands in the document."""
@@ -75,7 +75,7 @@ class Paragraph:
     def add_mark(self, markup: Template, seen: bool, divides: bool = False) -> None:
         """Add a tag without text of this paragraph. `divides`: between two words it is as a space."""
         self.raw += markup
-        is_set_off = self._mark is None and (bool(self._space) or self._last == "\n")
+        is_set_off = self._mark is None and (bool(self._space) or self._last.isspace())
         number = self._add_tag(InlineTag(0, 0, markup, space_before=seen and is_set_off))
         if seen:
             self._begin()
@@ -139,10 +139,10 @@ class Paragraph:
             self._update(self._mark, divides=True)
             self._text.append(" ")
             self._length += 1
-        if following in CLOSING_MARKS:
+        if following in CLOSING_MARKS or (following.isspace() and following != "\n"):
             self._update(self._mark, space_after=True)
-            if self._last != "\n":
-                self._space = ""  # that before the mark
+        if following in CLOSING_MARKS and self._last != "\n":
+            self._space = ""  # that before the mark
         self._mark, self._divides = None, False
 
     def _add_space(self, space: str) -> None:
@@ -163,7 +163,19 @@ class Paragraph:
         if not space or not self._length:
             return
         if self._last == "\n":
-            self._update(self._last_break, opening=(*self._tags[self._last_break].opening, space))
+            self._write_after_break(space)
         else:
             self._text.append(" ")
             self._length += 1
+
+    def _write_after_break(self, space: str) -> None:
+        """Write white space at the begin of a line: behind the line break, and what was closed since, with which it
+        would otherwise end: no emphasis of Markdown ends behind a space."""
+        number = self._last_break
+        parent = self._tags[number].parent
+        if parent is None or parent in self._open:
+            self._update(number, opening=(*self._tags[number].opening, space))
+            return
+        while parent is not None and parent not in self._open:
+            number, parent = parent, self._tags[parent].parent
+        self._update(number, closing=self._tags[number].closing + space)

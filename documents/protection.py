@@ -4,6 +4,7 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
+from unicodedata import category
 
 from documents.document import Segment
 from documents.inline import CharacterSpan, InlineTag
@@ -95,8 +96,8 @@ def kept_characters(text: str, cut: Collection[int]) -> list[int]:
         after_space = not kept or text[kept[-1]] in " \n"
         if character == " " and after_space:
             continue
-        was_cut = n - 1 in cut or (kept and kept[-1] < n - 1)
-        if kept and text[kept[-1]] == " " and (character == "\n" or (was_cut and character in CLOSING_MARKS)):
+        touches = n - 1 in cut and character in CLOSING_MARKS
+        if kept and text[kept[-1]] == " " and (character == "\n" or touches):
             kept.pop()
         kept.append(n)
     while kept and text[kept[-1]] == " ":
@@ -105,8 +106,14 @@ def kept_characters(text: str, cut: Collection[int]) -> list[int]:
 
 
 def is_word(neighbour: str) -> bool:
-    """Whether a character is of a word that spaces divide from others."""
-    return neighbour.isalnum() and UNSPACED.match(neighbour) is None
+    """Whether a character is of a word that spaces divide from others: a letter, a digit, or a mark of one, such as the
+    vowels of Hindi."""
+    return (neighbour.isalnum() or is_combining(neighbour)) and UNSPACED.match(neighbour) is None
+
+
+def is_combining(neighbour: str) -> bool:
+    """Whether a character, "" beside the text, is a mark of the letter before it, or joins it to the next."""
+    return neighbour != "" and (category(neighbour)[0] == "M" or category(neighbour) == "Cf")
 
 
 def sets_off(neighbour: str) -> bool:

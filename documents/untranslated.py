@@ -10,6 +10,7 @@ from documents.document import Segment
 from documents.inline import CharacterSpan, InlineTag, Template
 from documents.invisible import with_invisible
 from documents.placement import CLOSING_MARKS
+from documents.protection import is_combining
 from seq2seq.terms.placeholders import ADDRESS, PLACEHOLDER
 
 # {{ x }}, {{{ x }}}, {{< x >}}, {% x %}, {# x #}, <%= x %>, also over lines; each ends before the next begins, so that
@@ -98,7 +99,7 @@ def protect_elements(text: str, tags: Sequence[InlineTag], written: Callable[[in
 def is_mark(text: str, start: int, end: int) -> bool:
     """Whether characters without letters are a mark at a word, or of an item in a list, and no word by themselves."""
     before, after = text[start - 1 : start], text[end : end + 1]
-    if before.isalnum() or (before and before in CLOSING_MARKS):
+    if before.isalnum() or is_combining(before) or (before and before in CLOSING_MARKS):
         return not after.isalnum()  # the 2 of H2O stays in its word
     if after.isupper() and not before.strip():
         return True

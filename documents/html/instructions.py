@@ -77,6 +77,8 @@ class Masking:
             end = self._after(ENDS[code], found.end())
         if end is None:
             return found.end()
+        if self._html.startswith("{{{", start) and self._html.startswith("}", end):
+            end += 1
         mask = self._masks.mask(self._html[start:end])
         if is_content and mask != self._html[start:end]:
             mask = f"<?{mask[3:]}>"

@@ -25,13 +25,17 @@ from documents.masks import Masks
 from seq2seq.errors import DataError
 
 WHOLE_DOCUMENT = re.compile(r"<(?:!doctype|html|head|body|frameset)(?=[\s/>])", re.IGNORECASE)
-DOCTYPE = re.compile(r"<!doctype[^>]*>", re.IGNORECASE)
+# With the white space behind it, which is in no tree, and which the start tags below are written with.
+DOCTYPE = re.compile(r"<!doctype[^>]*>(?:[ \t\n\f]*+(?!<(?:html|head)[\s/>]))?", re.IGNORECASE)
+# White space that a browser moves into the body, behind its content.
+END = re.compile(r"</body\s*>([ \t\n\f]*)</html\s*>([ \t\n\f]*)\Z", re.IGNORECASE)
 UNREADABLE = re.compile("\r\n?|[\0\ud800-\udfff]")
 MASKED = re.compile("\\?([\U000f0000-\U0010fffd])\\1*")  # what stands in content for an instruction, as a comment
 UNSEEN_CODE = ("<?x", "<![", "{#", "<%#", "<%-")  # declarations, CDATA, and comments of templates
 SPACE = " \t\n\f"
 END_OF_NAME = tuple(f"{SPACE}/>")
 DROPS_SPACE_BEFORE = frozenset(("html", "head"))  # white space before their start tags is in no tree
+LONGEST_END = 1000  # characters of `</body></html>` with white space
 MAX_REPEATED = 8  # characters of tags that only the parser opened, for each character of the text
 FREE_REPEATED = 1000  # such characters that every text may have
 IMPLIED = frozenset("html head body tbody colgroup tr".split())  # inserted where their tags are left out
@@ -62,6 +66,8 @@ class TreeReader:
 
     def __init__(self, source: str, where: str, masks: Masks) -> None:
         self._source, self._where, self._masks = source, where, masks
+        end = END.search(source, max(0, len(source) - LONGEST_END))
+        self._space_behind = {"body": end[1], "html": end[2]} if end else {}
         self._repeated = 0  # characters of tags that are not in the source
 
     def read(self, root: Node) -> Iterator[Event]:
@@ -86,7 +92,7 @@ class TreeReader:
             elif isinstance(node, DocumentFragment):  # the content of a <template>
                 stack += reversed(node.children)
             elif isinstance(node, TextNode):
-                yield Text(node.data, contents[-1])
+                yield Text(self._without_space_behind(node), contents[-1])
             elif masked := MASKED.search(markup := self._markup(node)):
                 markup = self._masks.unmask(masked[1] * (len(masked.group()) + len("<>")))
                 yield from (Start(markup, "", Role.VERBATIM, seen=not markup.startswith(UNSEEN_CODE)), End())
@@ -172,7 +178,13 @@ class TreeReader:
         if location is None or location.end_tag is None:
             return f"</{element.tag}>"
         markup = self._source[location.end_tag.start_offset : location.end_tag.end_offset]
-        return markup if is_tag(markup, f"</{element.tag}") else f"</{element.tag}>"
+        written = markup if is_tag(markup, f"</{element.tag}") else f"</{element.tag}>"
+        return written + self._space_behind.get(element.tag, "")
+
+    def _without_space_behind(self, node: TextNode) -> str:
+        """A text, without the white space behind the body if it is the last in it."""
+        is_last = isinstance(node.parent, Element) and node.parent.tag == "body" and node.next_sibling is None
+        return node.data.removesuffix("".join(self._space_behind.values())) if is_last else node.data
 
     def _markup(self, node: Node) -> str:
         """A comment or declaration."""

@@ -9,7 +9,7 @@ from markdown_it.token import Token
 from documents.builder import build_document
 from documents.document import Document, DocumentFile
 from documents.events import End, Event, Role, Start, Text
-from documents.markdown.anchors import Anchors, first_line, marked_html, marked_link
+from documents.markdown.anchors import BEGIN, Anchors, first_line, marked_html, marked_link
 from documents.markdown.markdown_parser import MarkdownParser
 from documents.masks import Masks
 from documents.messages.messages import protected
@@ -80,7 +80,12 @@ def read_markdown(data: bytes, where: str) -> DocumentFile:
     definitions = [span for span in anchors.definitions if span[0] not in dict(spans)]
 
     def assemble(rendered: Sequence[str]) -> bytes:
-        written = [part.write(translation) for (part, _), translation in zip(translated, rendered, strict=True)]
+        written = [
+            text[part.start : part.end]
+            if translation == document.unchanged and BEGIN not in translation
+            else part.write(translation)
+            for (part, document), translation in zip(translated, rendered, strict=True)
+        ]
         headings = zip((part.block for part, _ in translated), written, strict=True)
         new_anchors = anchors.renamed(
             {first_line(block): new for block, new in headings if block.type == "heading_open"}

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from documents.messages.icu import Argument
+from documents.protection import is_combining
 from seq2seq.terms.placeholders import LETTER
 
 AROUND = {
@@ -62,8 +63,11 @@ def widened(text: str, pieces: Sequence[Piece], start: int, end: int) -> list[Pi
 
 def widen(text: str, start: int, end: int, least: int, most: int) -> tuple[int, int]:
     """The bounds of a placeholder with what belongs to it, within [least, most)."""
-    glued = start > least and text[start - 1].isalpha()  # then what follows is a word too: "Hund{x}da"
-    if not glued and (unit := UNIT.match(text, end, most)):
+    glued = start > least and (
+        text[start - 1].isalpha() or is_combining(text[start - 1])
+    )  # then what follows is a word too: "Hund{x}da"
+    unit = None if glued else UNIT.match(text, end, most)
+    if unit and not is_combining(text[unit.end() : unit.end() + 1]):
         end = unit.end()
     if prefix := PREFIX.search(text, max(least, start - 2), start):
         start = prefix.start()

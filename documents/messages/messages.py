@@ -67,9 +67,11 @@ def message_block(
     *,
     mnemonics: str = "",
     syntax: str = "",
+    written: str = "",
     warn: Callable[[str], None] = lambda warning: None,
 ) -> Iterator[Event]:
-    """A message as a block between tags; its content may have elements."""
+    """A message as a block between tags; its content may have elements. `written`: all of it as it stands in the
+    document, where reading and writing it may change it."""
     source = flatten(content, escape)
     text = source.text
     is_complex = COMPLEX.search(text) is not None
@@ -92,9 +94,8 @@ def message_block(
         return
     # Of several texts none knows the arguments before it.
     has_blocks = any(isinstance(event, Start) and event.role is Role.BLOCK for event in events)
-    yield Start(
-        opening, closing, Role.BLOCK, translate=True, finish=replace(writer, numbered=False) if has_blocks else writer
-    )
+    finish = replace(writer, numbered=False) if has_blocks else writer
+    yield Start(opening, closing, Role.BLOCK, translate=True, source=written, finish=finish)
     yield from events
     yield End()
 

@@ -14,9 +14,10 @@ from documents.reading.encoding import decode_text
 from documents.text_formats.spans import replace_spans
 from documents.untranslated import has_letters
 from seq2seq.errors import DataError
+from seq2seq.terms.placeholders import PLACEHOLDER
 
 LINE_LENGTH = 42  # characters, the customary limit of subtitles for television and streaming
-TOKEN = re.compile(rf"({TAG})|(\s+)|([^\s<{{]+|.)", re.DOTALL)
+TOKEN = re.compile(rf"({TAG})|(\s+)|((?=\{{){PLACEHOLDER}|[^\s<{{]+|.)", re.DOTALL)
 
 
 def divide(text: str, lengths: Sequence[int]) -> list[str]:

@@ -139,6 +139,5 @@ def plain_string(element: Element, name: str, warn: Callable[[str], None]) -> It
         return
     rest = "".join(markup(child) for child in element.elements if child is not text)
     content = between_codes(text.text(), lambda piece: iter([Text(piece)]))
-    yield from message_block(
-        element.tag + text.tag, text.closing + rest + element.closing, content, escape_xml, warn=warn
-    )
+    closing = text.closing + rest + element.closing
+    yield from message_block(element.tag + text.tag, closing, content, escape_xml, written=markup(element), warn=warn)

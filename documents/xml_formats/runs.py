@@ -91,7 +91,7 @@ class RunParagraph:
         first, last = self._edges(paragraph.children)
         opening = paragraph.tag + "".join(map(markup, first)) + self._open(self._base)
         closing = self._close + "".join(map(markup, last)) + paragraph.closing
-        yield Start(opening, closing, Role.BLOCK, translate=True)
+        yield Start(opening, closing, Role.BLOCK, translate=True, source=markup(paragraph))
         yield from self._content(paragraph.children)
         yield End()
 

@@ -1,4 +1,5 @@
-"""Random documents, and translations that move their words: the tags stay the same, and balanced."""
+"""Random documents, and translations that move their words: the tags stay the same, and balanced. Random files of every
+format, and their translation in capitals: what a standard parser reads in it is what should come out."""
 
 import random
 
@@ -6,10 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from documents import AlignedText, parse_html
+from documents import AlignedText, parse_html, parse_xml
 from documents.inline import InlineTag
 from documents.placement import place_tags
 from research.quality.markup import TagReader, expected_tags, fragments, moved
+from tests.documents.contents import content
+from tests.documents.random_documents import documents
+from tests.documents.random_files import WRITERS
+from tests.documents.translations import in_capitals, rendered, same
+from tests.documents.translations_of_files import translated
 from tests.parameters import slow_but
 
 ORDERS = {
@@ -84,3 +90,22 @@ def test_tags_over_any_text_are_placed_once_and_nested(example):
     assert sorted(map(id, opened)) == sorted(map(id, tags))
     written = "".join(piece for piece in pieces if isinstance(piece, str))
     assert "".join(written.split()) == "".join(translation.text.split())
+
+
+def translate(data, suffix, how):
+    if suffix == "format=xml":
+        return rendered(parse_xml(data.decode()), how).encode()
+    return translated(data, f"a{suffix.partition(' ')[0]}", how)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("suffix", WRITERS)
+@given(documents)
+@settings(max_examples=500)
+def test_a_random_file_in_capitals_is_that_file_with_its_words_in_capitals(suffix, blocks):
+    name = "a.xml" if suffix == "format=xml" else f"a{suffix.partition(' ')[0]}"
+    source = WRITERS[suffix](blocks, str)
+    parts, words = content(WRITERS[suffix](blocks, str.upper), name)
+    assert content(translate(source, suffix, in_capitals), name) == (parts, words)
+    unchanged, expected = translate(source, suffix, same), WRITERS[suffix](blocks, lambda text: text)
+    assert unchanged == expected.replace(b"&nbsp;", "\u00a0".encode()), "a tree of HTML has characters, no references"

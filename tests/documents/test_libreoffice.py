@@ -1,6 +1,7 @@
 """LibreOffice opens what was translated, without a repair: documents that it wrote itself, and small ones of ours."""
 
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -8,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.documents.packages import docx, odt, run
-from tests.documents.translations import backwards
+from tests.documents.programs import NAMES, file_of_program
+from tests.documents.translations import backwards, in_capitals
 from tests.documents.translations_of_files import translated
 
 SOFFICE = shutil.which("soffice")
@@ -87,6 +89,40 @@ def test_a_document_that_it_wrote_is_opened_once_it_is_translated(tmp_path, sour
         assert words in text
     if source == "table.csv":
         assert text.splitlines()[2] == "1.5,3", "a formula is computed as before"
+
+
+TEXT_KINDS = {  # as what it writes the text of a document
+    **dict.fromkeys((".docx", ".odt", ".html"), "txt:Text (encoded):UTF8"),
+    **dict.fromkeys((".xlsx", ".ods"), "csv:Text - txt - csv (StarCalc):44,34,76"),  # in UTF-8
+    ".pptx": "fodp",
+}
+UNTRANSLATED = ("code", "&lt;number&gt;")  # code in HTML, and a field
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if Path(name).suffix in TEXT_KINDS])
+def test_a_document_of_another_program_has_the_text_that_was_translated(tmp_path, name):
+    data = file_of_program(name)
+    source, target = (
+        text_of(tmp_path / kind, name, file)
+        for kind, file in {"source": data, "target": translated(data, name, in_capitals)}.items()
+    )
+    for word in UNTRANSLATED:
+        target = target.replace(word, word.upper())
+    assert target.split() == source.upper().split()
+
+
+def text_of(folder, name, data):
+    """The text of a document as LibreOffice reads it."""
+    (folder / "text").mkdir(parents=True)
+    (folder / name).write_bytes(data)
+    convert(folder / name, TEXT_KINDS[Path(name).suffix], folder / "text")
+    (written,) = (folder / "text").iterdir()
+    text = written.read_text("utf-8-sig")
+    return (
+        "\n".join(re.findall(r"<text:(?:p|span)[^>]*>([^<]+)", text.partition("<office:presentation")[2]))
+        if written.suffix == ".fodp"
+        else text
+    )
 
 
 def test_a_damaged_document_is_not(tmp_path):

@@ -1,6 +1,8 @@
 """What is not translated stays, in every format, and no model reads it: what has no letters, addresses, template tags,
 mentions; and words that only a mark divides are not one."""
 
+import json
+import re
 import time
 
 import pytest
@@ -10,7 +12,7 @@ from documents.files import parse_file
 from seq2seq.text.sentences import split_sentences_by_line
 from tests.documents.formats import TMX, XLIFF
 from tests.documents.packages import docx, parts_of, run
-from tests.documents.translations import backwards, by_word, rendered, same
+from tests.documents.translations import backwards, by_word, in_capitals, rendered, same
 from tests.documents.translations_of_files import texts, translated
 
 
@@ -44,7 +46,7 @@ def test_elements_without_letters_stay_beside_their_word(html, expected):
 
 def test_an_element_without_letters_goes_with_its_word():
     html = '<p>Der Hund<sup><a title=x href="#r">1</a></sup> sieht</p>'
-    assert rendered(parse_html(html), backwards) == '<p>sieht Hund<sup><a title="x" href="#r">1</a></sup> Der</p>'
+    assert rendered(parse_html(html), backwards) == '<p>sieht Hund<sup><a title=x href="#r">1</a></sup> Der</p>'
 
 
 def test_numbers_of_lists_notes_and_pages_in_word():
@@ -214,3 +216,76 @@ def test_what_is_never_closed_takes_time_linear_in_the_text(piece):
     for name in ("a.html", "a.txt"):
         parse_file(f"<p>Hund {piece * 40_000}".encode(), name)
     assert time.process_time() - start < 10
+
+
+@pytest.mark.parametrize(
+    ("message", "text"),
+    [
+        ("Der Hund {n}में da", "Der Hund में da"),
+        ("Der {name}e\u0301tait da", "Der e\u0301tait da"),
+        ("Der {name}نمی\u200cدانم", "Der نمی\u200cدانم"),
+        ("Der {name}Do\u00adnau", "Der Donau"),
+        ("हिन्दी में{x}में हिन्दी", "हिन्दी में में हिन्दी"),
+        ("Bonjour {name} !", "Bonjour !"),
+    ],
+)
+def test_a_letter_with_its_marks_is_in_one_word_beside_a_placeholder(message, text):
+    data = json.dumps({"a": message}, ensure_ascii=False)
+    assert texts(data, "a.json") == [text]
+    assert json.loads(translated(data, "a.json", in_capitals)) == {"a": upper_outside(message)}
+
+
+def upper_outside(message):
+    """The message in capitals, except its placeholders; soft hyphens are not in a changed word."""
+    return "".join(
+        part if n % 2 else part.upper().replace("\u00ad", "") for n, part in enumerate(re.split(r"(\{\w+\})", message))
+    )
+
+
+def test_an_element_without_letters_stays_at_a_word_that_ends_in_a_mark():
+    html = "<p>में<sup>1</sup> हिन्दी</p>"
+    assert html_texts(html) == ["में हिन्दी"]
+    assert rendered(parse_html(html), in_capitals) == html
+
+
+def test_a_mark_beside_a_no_break_space_stays_on_its_side():
+    html = "<p>Der&nbsp;<img src=x><br>{{ x }}&nbsp;<b>Hund</b></p>"
+    written = rendered(parse_html(html), in_capitals)
+    assert written == "<p>DER\u00a0<img src=x><br>{{ x }}\u00a0<b>HUND</b></p>"
+
+
+def test_three_braces_in_html_are_one_placeholder():
+    assert rendered(parse_html("<p>Der Hund {{{x}}} da {{ {a: 1} }}</p>"), in_capitals) == (
+        "<p>DER HUND {{{x}}} DA {{ {a: 1} }}</p>"
+    )
+
+
+def test_white_space_behind_a_line_break_that_ends_an_element_is_behind_the_element():
+    """No emphasis of Markdown ends behind a space."""
+    assert translated("*Hund<br>* da\n", "a.md", in_capitals) == b"*HUND<br>* DA\n"
+
+
+def test_a_placeholder_with_spaces_is_not_divided_over_lines_of_subtitles():
+    words = "eins zwei drei vier fünf sechs sieben " + "{n, number} " * 6
+    data = f"1\n00:00:01,000 --> 00:00:02,000\n{words}\n"
+    assert translated(data, "a.srt", in_capitals).decode().count("{n, number}") == 6
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        (
+            "a.html",
+            "<!doctype html>\n<title>Der  Hund</title><p title='Ein &quot;Hund&quot;'>Der<b> Hund </b>\n da</p>",
+        ),
+        ("a.md", "# Der \\* Hund __da__ +\n\n1.  Der\n    Hund &amp; hier\n"),
+        ("a.tmx", TMX.format("Der  <hi> Hund</hi>&#228; da")),
+        ("a.xml", "<resources><string name='a'>Der  <b> Hund</b>\\u0020da</string></resources>"),
+    ],
+)
+def test_a_text_whose_translation_is_the_text_itself_is_written_as_it_stood(name, data):
+    written = translated(data, name, same).decode()
+    if name == "a.tmx":
+        assert written.count("<seg>Der  <hi> Hund</hi>&#228; da</seg>") == 2
+    else:
+        assert written == data
