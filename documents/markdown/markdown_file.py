@@ -22,7 +22,7 @@ from seq2seq.terms.placeholders import ADDRESS, FAMILIES
 MASKED = re.compile(
     rf"{TEMPLATE_TAG}|{FAMILIES['sigils']}|{FAMILIES['braces']}"
     r"|\{/\*(?:[^*{]|\*(?!/\})|\{(?!/\*))*\*/\}|\{:[^{}\n]*\}|\{ ?(?:[#.][\w-]|[\w-]+=)[^{}\n]*\}"
-    r"|\$\$[^$]{1,2000}\$\$|\$(?=[^\s$])(?=[^$\n]{0,200}[\\^_={}])[^$\n]{1,200}(?<=\S)\$(?!\w)"
+    r"|\$\$[^$]{1,2000}\$\$|(?<![\w$])\$(?=[^\s$])(?=[^$\n]{0,200}[\\^_={}])[^$\n]{1,200}(?<=\S)\$(?![\w{])"
 )
 
 FRONT_MATTER = re.compile(r"\A(---|\+\+\+)[ \t]*\n.*?^\1[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)

@@ -101,6 +101,8 @@ def no_text(state: StateBlock, first: int, last: int, silent: bool) -> bool:
     end = first + 1
     if not line or state.is_code_block(first):
         return False
+    if silent and line_of(state, first - 1).endswith("\\"):
+        return False  # the backslash breaks a line, if the paragraph goes on
     if not state.level and state.parentType == "root" and MODULE.fullmatch(line):
         while end < last and not state.isEmpty(end):
             end += 1

@@ -24,7 +24,7 @@ AROUND = {
 }
 JOINED = re.compile(r"[^\s\w]{0,3}|[A-Za-z]|\s?[,/–-]\s")  # between placeholders that are one: "%dx%d", "%s, %s"
 # Of a placeholder: "%ds", "{n}px", "{n}GB", "{x}'s"; not "{br}Neu", "{x}und".
-UNIT = re.compile(rf"(?:{LETTER}{{1,2}}|min|rem|dpi|rpm|sec|mph|kWh|[KMG]iB|fps|kcal)(?![\w])|%(?!\w)|['’]s(?!\w)")
+UNIT = re.compile(rf"(?:{LETTER}{{1,2}}|min|rem|dpi|rpm|sec|mph|kWh|[KMG]iB|fps|kcal)(?![\w'’])|%(?!\w)|['’]s(?!\w)")
 PREFIX = re.compile(r"(?<![^\s(\[„“«\"])[A-Za-z#$€£~+-]{1,2}\Z")  # "v{version}"
 
 

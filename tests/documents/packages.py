@@ -16,11 +16,11 @@ OASIS = "urn:oasis:names:tc:opendocument:xmlns:"
 
 
 def archive(parts: Mapping[str, str | bytes], compression: int = zipfile.ZIP_DEFLATED) -> bytes:
-    """A zip archive of these parts, in their order."""
+    """A zip archive of these parts, in their order, and without the time at which it is made."""
     written = io.BytesIO()
     with zipfile.ZipFile(written, "w", compression) as file:
         for name, content in parts.items():
-            file.writestr(name, content)
+            file.writestr(zipfile.ZipInfo(name), content, compression)
     return written.getvalue()
 
 

@@ -20,7 +20,7 @@ WORDS = [
     "Hund", "schläft", "Größe", "Do\u00adnau\u00addampfer", "כלב־ים", "نمی\u200cدانم", "犬が走る", "Привет", "Katze,",
     "groß.", "„Pferd“", "(Affe)", "l’eau", "it's", "AT&T", "5 < 7 Tiere", '"Esel"', "100 % Wolle", "C:\\Tiere",
     "e\u0301tait",
-    "Hund/Katze", "Tier-Arzt", "a.b Vogel", "Ziege!", "Maus?", "हिन्दी", "u.a. Igel", "* Stern", "# Raute",
+    "Hund/Katze", "Tier-Arzt", "datei.name Vogel", "Ziege!", "Maus?", "हिन्दी", "inkl. Igel", "* Stern", "# Raute",
     "x_y_z Biene",
 ]  # fmt: skip
 SIGNS = ["5", "12:30", "😀", "—", "±", "👩\u200d👩\u200d👧", "1.", "§ 3", "•", "3,5 %"]
@@ -65,7 +65,7 @@ words = st.builds(lambda n, text, space: Piece("words", n, space, text), VARIANT
 signs = st.builds(lambda n, text: Piece("sign", n, " ", text), VARIANTS, st.sampled_from(SIGNS))
 kept = st.builds(lambda n, text: Piece("kept", n, " ", text), VARIANTS, st.sampled_from(KEPT + SPACED))
 touching = st.builds(lambda n, text: Piece("kept", n, "", text), VARIANTS, st.sampled_from(KEPT))
-marks = st.builds(Piece, st.sampled_from(["break", "mark"]), VARIANTS, space)
+marks = st.builds(Piece, st.sampled_from(["break", "mark"]), VARIANTS, st.sampled_from([" ", ""]))
 leaves = st.one_of(words, words, signs, kept, touching, marks)
 
 
@@ -82,7 +82,7 @@ def separated(pieces: Iterable[Piece]) -> tuple[Piece, ...]:
     last, result = None, []
     for piece in pieces:
         ends = last and (last.text in [*SPACED, "3,5 %"] or UNSPACED.search(last.text + piece.text))
-        touches_mark = last is not None and (last.kind, piece.kind) == ("mark", "kept")
+        touches_mark = last is not None and last.kind == "mark" and piece.kind in ("kept", "words")
         if last and not piece.space and (ends or touches_mark or "element" in (last.kind, piece.kind)):
             piece = replace(piece, space=" ")
         result.append(replace(piece, content=separated(piece.content)))

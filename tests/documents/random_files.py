@@ -203,7 +203,7 @@ def tmx(blocks: Sequence[Block], case: Case) -> bytes:
     unit = '<tu><tuv xml:lang="de"><seg>{}</seg></tuv></tu>'
     written = [unit.format(TMX_MARKUP.write(block.pieces, str)) for block in blocks]
     if case is not str:
-        target = '</tuv><tuv xml:lang="en"><seg>{}</seg></tuv></tu>'
+        target = '</tuv><tuv xml:lang="und"><seg>{}</seg></tuv></tu>'
         written = [
             source.removesuffix("</tuv></tu>") + target.format(TMX_MARKUP.write(block.pieces, case))
             for source, block in zip(written, blocks, strict=True)

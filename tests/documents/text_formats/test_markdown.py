@@ -65,6 +65,7 @@ def test_a_document_whose_words_stay_is_written_as_it_was():
         ("eins ![zwei *drei*](u)", "eins ![*drei* zwei](u)"),
         ("Siehe https://x.de/a_b?c=1 oder www.x.de da", "da oder www.x.de Siehe https://x.de/a_b?c=1"),
         ("eins zwei<br>drei vier", "zwei eins<br>vier drei"),
+        ("eins zwei\\\n{name}\n", "zwei eins\\\n{name}\n"),
     ],
 )
 def test_markup_goes_with_its_words(markdown, expected):
@@ -233,3 +234,4 @@ def test_formulas_stay(formula):
     text = f"Der Hund {formula} da\n"
     assert texts(text, "a.md") == ["Der Hund da"] and formula in translated(text, "a.md", same).decode()
     assert texts("Das kostet $5 und $10 = x\n", "a.md") == ["Das kostet $5 und $10 = x"]
+    assert texts("Hund %1$s \\* Stern${x} da\n", "a.md") == ["Hund * Stern da"]

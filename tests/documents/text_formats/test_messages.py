@@ -58,6 +58,7 @@ def test_a_placeholder_stays_and_is_not_read(placeholder):
         ("Mit v{version} schläft er", "Mit schläft er"),
         ("Es sind {n}GB und {n}min", "Es sind und"),
         ("Hund {br}Neu {x}und da", "Hund Neu und da"),
+        ("Er trinkt {x}l’eau und {n}d'or", "Er trinkt l’eau und d'or"),
     ],
 )
 def test_nothing_is_left_of_a_placeholder_that_means_nothing_alone(text, read):
