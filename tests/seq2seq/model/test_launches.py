@@ -21,6 +21,7 @@ from seq2seq.search import SearchOptions, SearchRequest, SlotTable
 from seq2seq.search.compiled import CompiledStep
 from seq2seq.search.step import SearchStep, search_step
 from tests.parameters import slow_but
+from tests.seq2seq.recipes import QUICK
 from training.recipe import load_recipe
 from training.recipe.loading import recipe_names
 
@@ -106,6 +107,6 @@ def test_rnnsearch_has_the_fewest() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.parametrize("recipe", QUICK)  # some 20 s each
 def test_a_compiled_step_has_a_third_of_the_kernels(recipe: str) -> None:
     assert 0 < compiled_kernels(recipe) <= search_operators(recipe) / 3

@@ -145,4 +145,4 @@ def test_every_request_ends_once_and_equals_offline_search(bundles, caplog):
 @pytest.mark.timeout(3600)
 def test_a_longer_run_of_the_same(bundles, caplog):
     caplog.set_level(logging.CRITICAL)
-    run(bundles, examples=20, steps=20)
+    run(bundles, examples=12, steps=16)

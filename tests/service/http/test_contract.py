@@ -32,5 +32,5 @@ def test_hundreds_of_requests_conform_to_openapi(address, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.timeout(7200)
-def test_five_thousand_more_requests_conform(address, tmp_path):
-    assert run(address, tmp_path, "--max-examples", "1200") > 6000
+def test_thousands_of_requests_conform(address, tmp_path):
+    assert run(address, tmp_path, "--max-examples", "500") > 2500

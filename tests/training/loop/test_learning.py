@@ -1,6 +1,6 @@
-"""Every system learns to copy, reverse and use a dictionary, tested on unseen strings."""
+"""Every system learns to reverse strings, and one of each order of a step to copy and to use a dictionary, tested on
+unseen strings."""
 
-import itertools
 import random
 from collections.abc import Callable
 from functools import cache
@@ -12,6 +12,7 @@ import seq2seq
 from seq2seq.generate import SequenceGenerator
 from seq2seq.generation_request import GenerationResult, Request
 from seq2seq.search import SearchOptions
+from tests.seq2seq.recipes import EACH_ORDER
 from tests.seq2seq.systems import SYSTEMS
 from tests.training.toy import write_strings
 from training.loop.trainer import train
@@ -52,7 +53,10 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 
 
 @pytest.mark.slow  # test_trainer.py has a smaller one
-@pytest.mark.parametrize(("system", "task"), itertools.product(SYSTEMS, TASKS))
+@pytest.mark.parametrize(
+    ("system", "task"),
+    [(system, task) for system in SYSTEMS for task in TASKS if task == "reverse" or system in EACH_ORDER],
+)
 @pytest.mark.timeout(600)
 def test_it_learns(data: Callable[[str], Path], tmp_path: Path, system: str, task: str) -> None:
     folder = data(task)
