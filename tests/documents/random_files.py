@@ -234,7 +234,7 @@ def markdown(blocks: Sequence[Block], case: Case) -> bytes:
     written = []
     for block in blocks:
         before, after = choice(around, block.variant)
-        content = MARKDOWN.write(block.pieces, case)
+        content = MARKDOWN.write(block.pieces, case).replace("\n~~~~", " ~~~~")  # or it begins a code block
         if before in ("## ", "| "):
             content = content.replace("  \n", "<br>").replace("\\\n", "<br>")
         written.append(before + content.replace("\n", f"\n{before}" if before == "> " else "\n") + after)
