@@ -1,4 +1,4 @@
-"""The command is killed 50 times, at times spread over all of its stages: nothing is lost, no file stays half written.
+"""The command is killed 20 times, at times spread over all of its stages: nothing is lost, no file stays half written.
 
 Times are measured in CPU seconds, so that they do not depend on the machine's load.
 """
@@ -26,7 +26,7 @@ from registry.store import MlflowStore
 from tests.training.toy import SETTINGS, write_corpus
 from training.loop.checkpoints.checkpoint_manager import CheckpointManager
 
-KILLS, RUNS = 50, 5
+KILLS, RUNS = 20, 2
 EVERY_UPDATE = "training.save_minutes=0.0001"
 LOOK = 0.002  # seconds between two reads of the CPU time
 
@@ -150,7 +150,7 @@ def weights_sha256(output: str) -> str:
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-def test_fifty_kills_lose_nothing_and_leave_no_incomplete_files(
+def test_twenty_kills_lose_nothing_and_leave_no_incomplete_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("INTERLINEAR_CACHE", str(tmp_path / "cache"))
