@@ -41,11 +41,13 @@ with suppress(ModuleNotFoundError):  # a GPU machine that only runs the tests fo
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run files with long tests first: one that came last would keep all processes but its own waiting. Long tests have
-    a timeout that is longer than the usual one (pyproject.toml)."""
-    marks = {item: item.get_closest_marker("timeout") for item in items}
-    long = {item.path for item, mark in marks.items() if mark and mark.args[0] > 120}
-    items.sort(key=lambda item: item.path not in long)
+    """Run files with the longest tests first: one that came last would keep all processes but its own waiting. Long
+    tests have a timeout that is longer than the usual one (pyproject.toml)."""
+    seconds: Counter[Path] = Counter()
+    for item in items:
+        if mark := item.get_closest_marker("timeout"):
+            seconds[item.path] = max(seconds[item.path], mark.args[0])
+    items.sort(key=lambda item: -seconds[item.path])
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
