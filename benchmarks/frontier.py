@@ -29,10 +29,10 @@ import torch
 from benchmarks.contestants import PEERS
 from benchmarks.reporting import ROOT, say
 from benchmarks.runner import Benchmark, Column, Contestant, Figures, Labels, Options, run
-from seq2seq.bundle.bundle import SHORTLIST
-from seq2seq.bundle.precision import resolve_precision
-from seq2seq.devices import computes_bf16
-from seq2seq.search.compiled import has_compiler
+from interlinear.bundle.bundle import SHORTLIST
+from interlinear.bundle.precision import resolve_precision
+from interlinear.devices import computes_bf16
+from interlinear.search.compiled import has_compiler
 
 BEAMS = (5, 1)
 

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import torch
 
-import seq2seq
+import interlinear
 from benchmarks.peers.search_times import measure
-from seq2seq.bundle import with_compiled_search
-from seq2seq.generate import SequenceGenerator
-from seq2seq.generation_request import GenerationResult, Request
-from seq2seq.memory_allocator import keep_freed_memory
-from seq2seq.search.compiled import compiling
+from interlinear.bundle import with_compiled_search
+from interlinear.generation.generator import SequenceGenerator
+from interlinear.generation.request import GenerationResult, Request
+from interlinear.memory_allocator import keep_freed_memory
+from interlinear.search.compiled import compiling
 
 SLOTS = 32  # sentences that are searched together
 
@@ -35,7 +35,7 @@ def main() -> None:
     asked = parser.parse_args()
     keep_freed_memory()  # as the command does
     torch.set_num_threads(asked.threads)
-    bundle = seq2seq.load(asked.bundle, precision=asked.precision, shortlist=asked.shortlist)
+    bundle = interlinear.load(asked.bundle, precision=asked.precision, shortlist=asked.shortlist)
     if asked.compile:
         bundle = with_compiled_search(bundle)
     options = bundle.card.search.model_copy(update={"beam": asked.beam})

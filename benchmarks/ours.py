@@ -19,14 +19,14 @@ from pathlib import Path
 
 import torch
 
-import seq2seq
+import interlinear
 from benchmarks.contestants import Result
 from benchmarks.peers.stopwatch import Stopwatch
-from seq2seq.bundle import with_compiled_search, write_bundle
-from seq2seq.generate import SequenceGenerator
-from seq2seq.generation_request import GenerationResult, Request
-from seq2seq.memory_allocator import keep_freed_memory
-from seq2seq.search import SearchOptions
+from interlinear.bundle import with_compiled_search, write_bundle
+from interlinear.generation.generator import SequenceGenerator
+from interlinear.generation.request import GenerationResult, Request
+from interlinear.memory_allocator import keep_freed_memory
+from interlinear.search import SearchOptions
 from training.events import TrainingJob
 from training.loop.process_group import SingleProcess, TorchProcessGroup
 from training.loop.trainer import Trainer
@@ -94,7 +94,7 @@ def train_with(
 def search(asked: argparse.Namespace) -> Result:
     """Seconds for as many sentences as there are slots, for each of several passes over the test set, from text to
     text. The first pass is a warm-up."""
-    bundle = seq2seq.load(asked.folder / "interlinear" / "bundle", precision=asked.precision)
+    bundle = interlinear.load(asked.folder / "interlinear" / "bundle", precision=asked.precision)
     if asked.compiled:
         bundle = with_compiled_search(bundle)
     options = SearchOptions(

@@ -35,7 +35,7 @@ def commit() -> str:
             return ""
         return found.stdout.strip()
 
-    changed = git("status", "--porcelain", "--untracked-files=no", "--", "seq2seq", "training", "registry", "service")
+    changed = git("status", "--porcelain", "--untracked-files=no", "--", "interlinear", "training", "service")
     return (git("rev-parse", "--short=10", "HEAD") or "unknown") + (" with changes" if changed else "")
 
 

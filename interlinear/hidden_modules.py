@@ -7,7 +7,7 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-MODULES = ("seq2seq", "registry", "documents", "training", "service")
+MODULES = ("interlinear", "training", "service")
 ROOT = Path(__file__).resolve().parent.parent  # where all packages are
 
 

@@ -15,8 +15,8 @@ from typing import Annotated, Literal
 import typer
 from typer.main import get_command
 
-from interlinear.console import end_on_sigterm, exit_code_of, say
-from interlinear.options import (
+from interlinear.cli.console import end_on_sigterm, exit_code_of, say
+from interlinear.cli.options import (
     DataRoot,
     Gpu,
     PerGpu,
@@ -26,6 +26,7 @@ from interlinear.options import (
     TrainingCluster,
     check_per_gpu,
 )
+from interlinear.errors import UsageError
 from research.figures import PaperFigures
 from research.outputs import add_outputs, archive_file, as_text, read_outputs
 from research.pages import page_folder, read_tables, score_kept_runs, write_tables
@@ -44,7 +45,6 @@ from research.runs import (
 from research.scoring import score_run
 from research.tracking import find_or_create_group, log_files
 from research.tunings import apply_tunings, read_tunings, tunings_to_do
-from seq2seq.errors import UsageError
 from training.data.text_lines import read_file
 
 PAPER_HELP = "word-attention, interactive-attention, uam, multi-source, multi30k, or a YAML file."

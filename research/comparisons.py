@@ -8,11 +8,11 @@ from typing import Literal
 
 import numpy as np
 
+from interlinear.metrics.catalogue import ALIGNMENT, select_metrics
+from interlinear.metrics.metric import Metric, Statistics
+from interlinear.metrics.significance import SystemResult, compare
 from research.papers import PaperTables, SystemGroup
 from research.records import ScaleName, ScoredRun, parse_statistics
-from seq2seq.metrics.catalogue import ALIGNMENT, select_metrics
-from seq2seq.metrics.metric import Metric, Statistics
-from seq2seq.metrics.significance import SystemResult, compare
 
 ALL_TESTS = "all"  # in place of a test set: the sentences of several together
 

@@ -8,15 +8,15 @@ from statistics import mean
 import numpy as np
 from PIL import Image
 
+from interlinear.figures.charts import AXIS_SPACE, CHART_WIDTH, TICK_SPACE, TITLE_SPACE, system_line
+from interlinear.figures.curves import Curve, Panel, learning_curves
+from interlinear.figures.lengths import MIN_SENTENCES, score_by_length, score_curve_by_length
+from interlinear.figures.style import LINE, SOFT, Sheet, check_suffix, tint, width_of
+from interlinear.figures.systems import Comparison, SystemScore, system_comparison, system_comparisons
+from interlinear.metrics.catalogue import select_metrics
 from research.comparisons import ResultsTable, format_gain, runs_by_system
 from research.papers import PaperTables, SystemGroup
 from research.records import Result, ScaleName, ScoredRun
-from seq2seq.figures.charts import AXIS_SPACE, CHART_WIDTH, TICK_SPACE, TITLE_SPACE, system_line
-from seq2seq.figures.curves import Curve, Panel, learning_curves
-from seq2seq.figures.lengths import MIN_SENTENCES, score_by_length, score_curve_by_length
-from seq2seq.figures.style import LINE, SOFT, Sheet, check_suffix, tint, width_of
-from seq2seq.figures.systems import Comparison, SystemScore, system_comparison, system_comparisons
-from seq2seq.metrics.catalogue import select_metrics
 
 COLOURS = 24  # of a picture in a page
 BAR, CHART = 20, 150  # of gates

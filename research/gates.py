@@ -9,15 +9,15 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from interlinear.console import progress, say
-from interlinear.evaluation.scoring import System
-from interlinear.evaluation.test_sets import TestSet, read_test_set
-from interlinear.options import TestSetSource
+from interlinear.cli.console import progress, say
+from interlinear.cli.evaluation.scoring import System
+from interlinear.cli.evaluation.test_sets import TestSet, read_test_set
+from interlinear.cli.options import TestSetSource
+from interlinear.generation.generator import SequenceGenerator
+from interlinear.installation import how_to_install
+from interlinear.metrics.catalogue import select_metrics
+from interlinear.models.recurrent.gates import ContextualGate
 from research.records import ClassGate, GateAnalysis
-from seq2seq.generate import SequenceGenerator
-from seq2seq.installation import how_to_install
-from seq2seq.layers.gates import ContextualGate
-from seq2seq.metrics.catalogue import select_metrics
 
 FIXED_VALUES = (0.0, 0.25, 0.5, 0.75, 1.0)
 

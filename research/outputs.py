@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
 
-from registry.lease import exclusive_lock
-from seq2seq.errors import DataError
+from interlinear.errors import DataError
+from interlinear.registry.lease import exclusive_lock
 from training.data.arrays import write_atomically
 
 OutputKey = tuple[str, str]  # names of a run and of a test set

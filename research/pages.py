@@ -17,7 +17,8 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from interlinear.console import say
+from interlinear.cli.console import say
+from interlinear.errors import DataError
 from research.comparisons import (
     ALL_TESTS,
     AwarenessRow,
@@ -34,7 +35,6 @@ from research.papers import PaperTables, SystemGroup, paper_names
 from research.records import ScaleName, ScoredRun, read_results
 from research.stored_scores import StoredOutputs
 from research.tunings import SystemTuning
-from seq2seq.errors import DataError
 from training.data.arrays import write_atomically
 from training.tuning.space import setting_text
 

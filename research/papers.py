@@ -6,8 +6,8 @@ from typing import Any, Self, get_args
 
 from pydantic import Field, ValidationError, model_validator
 
+from interlinear.errors import DataError, UsageError
 from research.records import RunKey, ScaleName, StrictModel, TrainingSpec
-from seq2seq.errors import DataError, UsageError
 from training.yaml_files import first_problem, read_mapping
 
 TABLES = Path(__file__).parent / "tables"

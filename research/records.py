@@ -8,9 +8,9 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, ValidationError
 
-from seq2seq.errors import DataError
-from seq2seq.metrics.metric import Preprocessing, Statistics
-from seq2seq.metrics.score import IntervalScore, Score
+from interlinear.errors import DataError
+from interlinear.metrics.metric import Preprocessing, Statistics
+from interlinear.metrics.score import IntervalScore, Score
 from training.data.arrays import write_atomically
 
 ScaleName = Literal["small", "paper"]

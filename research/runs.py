@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from interlinear.console import say
+from interlinear.cli.console import say
+from interlinear.errors import DataError, TrainingError
+from interlinear.installation import PYTHON
 from research.papers import PaperTables
 from research.records import Result, RunKey, SystemKey, result_file, write_record
 from research.tracking import find_or_create_group
 from research.tunings import SystemTuning, tuning_file
-from seq2seq.errors import DataError, TrainingError
-from seq2seq.installation import PYTHON
 from training.tuning.record import read_record
 
 Key = TypeVar("Key")

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from interlinear.console import say
-from interlinear.decoding.model_loading import load_generation
-from interlinear.evaluation.evaluation_options import SHUFFLE_SEED
-from interlinear.evaluation.scoring import (
+from interlinear.cli.console import say
+from interlinear.cli.decoding.model_loading import load_generation
+from interlinear.cli.evaluation.evaluation_options import SHUFFLE_SEED
+from interlinear.cli.evaluation.scoring import (
     System,
     computable_metrics,
     image_awareness,
@@ -16,17 +16,13 @@ from interlinear.evaluation.scoring import (
     needs_outputs,
     select_metrics,
 )
-from interlinear.evaluation.test_sets import UNEDITED, TestSet, read_test_set
-from interlinear.options import TestSetSource
-from registry.curves import (
-    DEV_BLEU,
-    DEV_GATE,
-    DEV_PERPLEXITY,
-    TRAINING_SECONDS,
-    RunCurves,
-    read_run_curves,
-)
-from registry.evaluations import Evaluation, find_training
+from interlinear.cli.evaluation.test_sets import UNEDITED, TestSet, read_test_set
+from interlinear.cli.options import TestSetSource
+from interlinear.metrics.catalogue import ALIGNMENT
+from interlinear.metrics.metric import Metric
+from interlinear.registry.curves import DEV_BLEU, DEV_GATE, DEV_PERPLEXITY, TRAINING_SECONDS, RunCurves, read_run_curves
+from interlinear.registry.evaluations import Evaluation, find_training
+from interlinear.source_names import MT
 from research.gates import analyse_gates, has_gates
 from research.outputs import add_outputs, outputs_sha256
 from research.papers import PaperTables
@@ -42,9 +38,6 @@ from research.records import (
 )
 from research.runs import ReproduceConfig
 from research.tracking import add_scores, add_to_training
-from seq2seq.metrics.catalogue import ALIGNMENT
-from seq2seq.metrics.metric import Metric
-from seq2seq.source_names import MT
 from training.data.dataset import open_dataset
 from training.runs.machine import describe_machine
 

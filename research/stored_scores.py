@@ -14,12 +14,15 @@ from pathlib import Path
 import numpy as np
 import sacrebleu
 
-from interlinear.console import say
-from interlinear.evaluation import test_sets
-from interlinear.evaluation.scoring import computable_metrics, select_metrics
-from interlinear.evaluation.test_sets import TestSet
-from interlinear.options import TestSetSource
-from registry.cache_folder import cache_folder
+from interlinear.cli.console import say
+from interlinear.cli.evaluation import test_sets
+from interlinear.cli.evaluation.scoring import computable_metrics, select_metrics
+from interlinear.cli.evaluation.test_sets import TestSet
+from interlinear.cli.options import TestSetSource
+from interlinear.errors import DataError
+from interlinear.metrics import catalogue
+from interlinear.metrics.metric import Metric, ReferenceSet, Statistics, SystemOutputs, check_line_counts
+from interlinear.registry.cache_folder import cache_folder
 from research.outputs import OutputKey, archive_file, outputs_sha256, read_outputs
 from research.papers import PaperTables
 from research.records import (
@@ -33,9 +36,6 @@ from research.records import (
     parse_statistics,
 )
 from research.scoring import joined_from, unedited_scores
-from seq2seq.errors import DataError
-from seq2seq.metrics import catalogue
-from seq2seq.metrics.metric import Metric, ReferenceSet, Statistics, SystemOutputs, check_line_counts
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import torch
 
-from registry.curves import GROUP_TAG, create_group
-from registry.evaluations import Evaluation, TrainingRun, dataset_of, metric_key, metrics_of
-from registry.store import MlflowStore
-from seq2seq.bundle import README, Bundle
-from seq2seq.bundle.readme import readme_of_version, render_readme
-from seq2seq.metrics.score import Score
-from seq2seq.model.ensemble import Predictor
+from interlinear.bundle import README, Bundle
+from interlinear.bundle.readme import readme_of_version, render_readme
+from interlinear.metrics.score import Score
+from interlinear.models.ensemble import Predictor
+from interlinear.registry.curves import GROUP_TAG, create_group
+from interlinear.registry.evaluations import Evaluation, TrainingRun, dataset_of, metric_key, metrics_of
+from interlinear.registry.store import MlflowStore
 
 
 def find_or_create_group(tracking: str | None, experiment: str, name: str, tags: Mapping[str, str]) -> str:

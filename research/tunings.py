@@ -6,9 +6,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from interlinear.errors import DataError
 from research.papers import PaperTables, TuningBudget, Variant
 from research.records import RunKey, ScaleName, StrictModel, SystemKey, TrainingSpec
-from seq2seq.errors import DataError
 from training.tuning.record import METRIC_NAMES, TrialRecord, TuningRecord
 from training.tuning.report import best_score
 

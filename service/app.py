@@ -9,9 +9,9 @@ from importlib.metadata import version
 from fastapi import FastAPI
 from starlette.middleware.cors import CORSMiddleware
 
+from interlinear.installation import DISTRIBUTION
+from interlinear.text.sentences import split_sentences
 from interlinear.translation.detection import LanguageDetector
-from seq2seq.installation import DISTRIBUTION
-from seq2seq.text.sentences import split_sentences
 from service import problems
 from service.auth.auth import Auth
 from service.engine.engine import Engine

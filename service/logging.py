@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from types import FrameType, TracebackType
 from typing import Literal
 
-from registry.credentials import mask_credentials
+from interlinear.registry.credentials import mask_credentials
 
 EXTRA_FIELDS = ("request_id", "method", "route", "status", "seconds", "key")  # fields taken from `extra`
 CONTROL = re.compile("[\0-\x1f\x7f-\x9f\u2028\u2029]")

@@ -5,7 +5,7 @@ from typing import get_args
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 
-from seq2seq.errors import ImageProblem
+from interlinear.errors import ImageProblem
 
 REASONS = (  # why a request was rejected or ended without a result
     "queue_texts", "queue_tokens", "room_bytes",  # overload: texts, tokens x beam, bytes of bodies

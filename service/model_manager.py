@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
-from registry.bundle_folder import LocalBundle
-from registry.cache import ModelCache
-from registry.names import AliasName, parse_model_name
-from seq2seq.errors import InterlinearError, RegistryError, UnknownModelError, UsageError
+from interlinear.errors import InterlinearError, RegistryError, UnknownModelError, UsageError
+from interlinear.registry.bundle_folder import LocalBundle
+from interlinear.registry.cache import ModelCache
+from interlinear.registry.names import AliasName, parse_model_name
 from service.engine.engine import Engine
 from service.logging import exception_location
 from service.metrics import Metrics
@@ -20,8 +20,8 @@ from service.models import ReverseModel, ServedModel, ServedModels, check_replac
 from service.settings import ServedModelConfig, Settings
 
 if TYPE_CHECKING:
-    from registry.store import MlflowStore
-    from registry.store.records import RegisteredVersion
+    from interlinear.registry.store import MlflowStore
+    from interlinear.registry.store.records import RegisteredVersion
 
 log = logging.getLogger("interlinear.service")
 
@@ -189,7 +189,7 @@ class ModelManager:
 
     def _sync_alias(self, model_slot: ModelSlot, alias: AliasName, loop: asyncio.AbstractEventLoop) -> None:
         """Resolve an alias, and serve its version."""
-        from registry.store import MlflowStore
+        from interlinear.registry.store import MlflowStore
 
         name, version = model_slot.served.name, None
         try:
@@ -237,7 +237,7 @@ class ModelManager:
 
         The served one stays if this fails: then only explanations miss what is new, and the log says so.
         """
-        from registry.store import MlflowStore
+        from interlinear.registry.store import MlflowStore
 
         if time.monotonic() < model_slot.reverse_retry_at:
             return

@@ -6,18 +6,18 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
+from interlinear.bundle import Bundle, ModelCard, Task, load, with_compiled_search
+from interlinear.bundle.precision import resolve_precision
+from interlinear.config import CompileChoice, ImageNetwork, Precision
+from interlinear.errors import ServiceError, UsageError
+from interlinear.models.model import Model
+from interlinear.registry.bundle_folder import LocalBundle
+from interlinear.registry.lease import Lease
+from interlinear.registry.names import AliasName, parse_model_name
+from interlinear.search.compiled import resolve_compile
+from interlinear.text import Tokenizer
 from interlinear.translation.language_tags import closest_language, language_name
 from interlinear.translation.paths import ModelPath, closest_pairs, pivot_paths
-from registry.bundle_folder import LocalBundle
-from registry.lease import Lease
-from registry.names import AliasName, parse_model_name
-from seq2seq.bundle import Bundle, ModelCard, Task, load, with_compiled_search
-from seq2seq.bundle.precision import resolve_precision
-from seq2seq.config import CompileChoice, ImageNetwork, Precision
-from seq2seq.errors import ServiceError, UsageError
-from seq2seq.model.model import Model
-from seq2seq.search.compiled import resolve_compile
-from seq2seq.text import Tokenizer
 from service.problems import Problem, excerpt
 from service.settings import ServedModelConfig, Settings
 

@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.routing import compile_path
 
-from registry.credentials import mask_credentials
+from interlinear.registry.credentials import mask_credentials
 
 MOST_ECHOED = 60  # characters of a caller's value
 TEXT_FIELDS = ("q", "s", "text")

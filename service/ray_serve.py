@@ -14,7 +14,7 @@ from ray import serve
 from ray.serve.config import AutoscalingConfig
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from seq2seq.errors import RegistryError, StoreError
+from interlinear.errors import RegistryError, StoreError
 from service.app import create_app
 from service.settings import Settings
 

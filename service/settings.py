@@ -8,8 +8,8 @@ from typing import Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from seq2seq.config import CompileChoice, Precision
-from seq2seq.images.decode import MAX_BYTES, MAX_PIXELS
+from interlinear.config import CompileChoice, Precision
+from interlinear.images.decode import MAX_BYTES, MAX_PIXELS
 
 MIB = 2**20
 DEFAULT_STORE = "keys.db"  # of keys and suggestions, in the working directory

@@ -12,9 +12,9 @@ import pytest
 import torch
 
 from benchmarks.gpu.models import random_image
-from seq2seq.batch import Batch, collate, stack_images
-from seq2seq.images.decode import blank_image
-from seq2seq.model.model import Model, build
+from interlinear.batch import Batch, collate, stack_images
+from interlinear.images.decode import blank_image
+from interlinear.models.model import Model, build
 from training.recipe import load_recipe
 from training.recipe.loading import recipe_names
 

@@ -21,7 +21,7 @@ PROCESSES.set_forkserver_preload(
     [
         "pytest",
         "hypothesis.strategies",
-        "interlinear.decoding.translation",
+        "interlinear.cli.decoding.translation",
         "training.loop.trainer",
         "training.runs.job",
     ]

@@ -5,8 +5,8 @@ import subprocess
 from importlib.metadata import distribution
 from pathlib import Path
 
-from registry.store.mlflow_metadata import pip_requirements
-from seq2seq.installation import DISTRIBUTION, how_to_install
+from interlinear.installation import DISTRIBUTION, how_to_install
+from interlinear.registry.store.mlflow_metadata import pip_requirements
 
 ROOT = Path(__file__).parent.parent
 NAME = "interlinear(-nmt)?"

@@ -20,8 +20,8 @@ from starlette.testclient import TestClient
 from interlinear import cli
 from service.app import create_app
 from service.settings import ServedModelConfig, Settings
+from tests.interlinear.systems import HEADLINES, SYSTEMS
 from tests.parameters import slow_but
-from tests.seq2seq.systems import HEADLINES, SYSTEMS
 from tests.service import test_serve
 from tests.training.toy import SETTINGS, write_corpus, write_edited, write_pictured
 from training.recipe import load_recipe

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from seq2seq.batch import Batch, collate
-from seq2seq.model.model import Model
+from interlinear.batch import Batch, collate
+from interlinear.models.model import Model
 from training.data.guide.piece_links import RowArrays, guide_matrix
 from training.loop.process_group import SingleProcess
 from training.loop.training_step import Objective, ResultCopy, TrainingStep

@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from seq2seq.config import ModelConfig
-from seq2seq.generation_request import Request
-from seq2seq.metrics.metric import Preprocessing, default_tokenization
-from seq2seq.metrics.score import Score
-from seq2seq.search import SearchOptions
-from seq2seq.text import Tokenizer, join_subwords
+from interlinear.config import ModelConfig
+from interlinear.generation.request import Request
+from interlinear.metrics.metric import Preprocessing, default_tokenization
+from interlinear.metrics.score import Score
+from interlinear.search import SearchOptions
+from interlinear.text import Tokenizer, join_subwords
 from training.data.baselines import Baseline
 from training.data.prepare.prepared import PreparedSplit
 from training.recipe import Recipe

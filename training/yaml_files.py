@@ -10,7 +10,7 @@ import yaml
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from seq2seq.errors import InterlinearError
+from interlinear.errors import InterlinearError
 
 PACKAGE = Path(__file__).parent
 MERGE = "tag:yaml.org,2002:merge"  # the tag of `<<`

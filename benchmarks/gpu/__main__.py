@@ -20,8 +20,8 @@ from benchmarks.gpu.report import TESTS, GpuReport
 from benchmarks.gpu.run import TESTS_SHARE, run_part, run_tests
 from benchmarks.gpu.worker import PARTS
 from benchmarks.reporting import say
-from seq2seq.devices import check_device
-from seq2seq.errors import UsageError
+from interlinear.devices import check_device
+from interlinear.errors import UsageError
 
 MINUTES = 8.5
 CHOICES = (TESTS, *(name for name in PARTS if name != "device"))

@@ -17,8 +17,8 @@ from benchmarks.gpu.cases import Case, Deadline, Part, Row, Setting
 from benchmarks.gpu.models import Size, System
 from benchmarks.gpu.search import MODES, TYPES
 from benchmarks.gpu.timing import release_memory
-from seq2seq.generate import SequenceGenerator
-from seq2seq.generation_request import EncodedRequest
+from interlinear.generation.generator import SequenceGenerator
+from interlinear.generation.request import EncodedRequest
 from service.engine.protocol import Abort, Add, EngineOutputs, EngineRequest, Event, SearchFailed, WorkerLost
 from service.engine.search_thread import SearchThread, shorten_pauses
 

@@ -10,10 +10,10 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks.gpu.models import System
-from seq2seq.batch import Batch, collate, stack_images
-from seq2seq.images.decode import blank_image
-from seq2seq.model.model import Model
-from seq2seq.search import SearchOptions, SearchRequest, SlotTable
+from interlinear.batch import Batch, collate, stack_images
+from interlinear.images.decode import blank_image
+from interlinear.models.model import Model
+from interlinear.search import SearchOptions, SearchRequest, SlotTable
 
 # An update with Adam in fp32 reads the weights forward and backward, writes and reads their gradients, and reads and
 # writes the weights and two moments: ten times four bytes a parameter.

@@ -9,13 +9,13 @@ from typing import Literal
 import numpy as np
 import torch
 
-from seq2seq.bundle import Bundle, ModelCard
-from seq2seq.config import ImageGrid
-from seq2seq.generation_request import Request
-from seq2seq.images.decode import blank_image
-from seq2seq.model.model import Model, build
-from seq2seq.search import SearchOptions
-from seq2seq.text import SPECIAL, TextConfig, Tokenizer
+from interlinear.bundle import Bundle, ModelCard
+from interlinear.config import ImageGrid
+from interlinear.generation.request import Request
+from interlinear.images.decode import blank_image
+from interlinear.models.model import Model, build
+from interlinear.search import SearchOptions
+from interlinear.text import SPECIAL, TextConfig, Tokenizer
 from training.recipe import Recipe, load_recipe
 
 Size = Literal["reference", "paper", "tiny"]

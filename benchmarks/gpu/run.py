@@ -25,7 +25,7 @@ POLL_SECONDS = 0.2
 SILENCE = 90.0  # seconds without a record after which a case counts as hung: a compilation takes less
 GRACE = 10.0  # seconds for a process to end by itself when its part's time is over
 TESTS_SHARE = 0.3
-TEST_FOLDERS = ("tests/seq2seq", "tests/training")
+TEST_FOLDERS = ("tests/interlinear", "tests/training")
 PYTEST = (  # without the project's own options, some of which need plugins of pytest
     *("-v", "--import-mode=importlib", "-p", "no:cacheprovider", "-o", "addopts=", "--durations=10", "-rsfE"),
 )

@@ -13,12 +13,12 @@ from benchmarks.gpu.floor import step_work
 from benchmarks.gpu.models import SYSTEMS, System, random_lengths
 from benchmarks.gpu.timing import PeakMemory, activity, interleaved
 from benchmarks.reporting import median
-from seq2seq.batch import tensors_of
-from seq2seq.generate import SequenceGenerator
-from seq2seq.generation_request import GenerationResult, Request
-from seq2seq.search.captured import CapturedStep, Value, copy_all
-from seq2seq.search.compiled import CompiledStep
-from seq2seq.search.step import SearchStep, search_step
+from interlinear.batch import tensors_of
+from interlinear.generation.generator import SequenceGenerator
+from interlinear.generation.request import GenerationResult, Request
+from interlinear.search.captured import CapturedStep, Value, copy_all
+from interlinear.search.compiled import CompiledStep
+from interlinear.search.step import SearchStep, search_step
 
 ROUNDS = 4
 ALONE = 20  # sentences of a run that are searched one after the other

@@ -13,10 +13,10 @@ from benchmarks.gpu.floor import update_work
 from benchmarks.gpu.models import SYSTEMS, Size, System, random_image, random_lengths
 from benchmarks.gpu.timing import PeakMemory, activity, interleaved, release_memory
 from benchmarks.reporting import median
-from seq2seq.batch import Batch, collate, stack_images
-from seq2seq.images.decode import blank_image
-from seq2seq.model.model import Model
-from seq2seq.text import SPECIAL
+from interlinear.batch import Batch, collate, stack_images
+from interlinear.images.decode import blank_image
+from interlinear.models.model import Model
+from interlinear.text import SPECIAL
 from training.loop.batches import LENGTH_MULTIPLE
 from training.loop.process_group import SingleProcess
 from training.loop.training_step import Objective, ResultCopy, TrainingStep

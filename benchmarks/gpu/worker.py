@@ -19,7 +19,7 @@ import torch
 from benchmarks.gpu import device, engine, search, training
 from benchmarks.gpu.cases import Deadline, Part, Setting, describe, warnings_raised
 from benchmarks.gpu.timing import prepare_profiler, release_memory, synchronize
-from seq2seq.devices import check_device
+from interlinear.devices import check_device
 
 DEVICE_LOST = 3
 

@@ -11,7 +11,7 @@ import gzip
 import sys
 from pathlib import Path
 
-from seq2seq.text.config import END
+from interlinear.text.config import END
 from training.data.dataset import open_dataset, read_rows
 from training.data.prepare.prepared import PreparedData
 from training.recipe import load_recipe

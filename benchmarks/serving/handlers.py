@@ -20,11 +20,11 @@ import uvicorn
 from fastapi import FastAPI
 from pydantic import BaseModel
 
-import seq2seq
-from seq2seq.errors import RequestError
-from seq2seq.generate import SequenceGenerator
-from seq2seq.generation_request import GenerationResult, Request
-from seq2seq.memory_allocator import keep_freed_memory
+import interlinear
+from interlinear.errors import RequestError
+from interlinear.generation.generator import SequenceGenerator
+from interlinear.generation.request import GenerationResult, Request
+from interlinear.memory_allocator import keep_freed_memory
 
 
 class Body(BaseModel):
@@ -39,7 +39,7 @@ class Searcher:
     """Searches batches with the offline search, and counts the source positions of its steps."""
 
     def __init__(self, bundle: Path, slots: int) -> None:
-        self.bundle = seq2seq.load(bundle)
+        self.bundle = interlinear.load(bundle)
         self.generation = SequenceGenerator(self.bundle, slots=slots, width=self.bundle.card.search.beam)
         self.source = next(iter(self.bundle.card.model.sources))
         self.read = self.room = 0

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from benchmarks.runner import Benchmark, Column, Contestant, Figures, Labels, run
 from benchmarks.serving.servers import Server, ServerConfig, ServingOptions, languages_of, read_texts, started
-from registry.store import MlflowStore
+from interlinear.registry.store import MlflowStore
 
 MODEL = "swapped"
 POLL_SECONDS = 0.5

@@ -17,13 +17,13 @@ from pathlib import Path
 
 import torch
 
-import seq2seq
+import interlinear
 from benchmarks.reporting import say
 from benchmarks.runner import Benchmark, Column, Contestant, Figures, Labels, run
 from benchmarks.serving.servers import ServerConfig, ServingOptions, languages_of, read_texts, started
-from seq2seq.generate import SequenceGenerator
-from seq2seq.generation_request import Request
-from seq2seq.memory_allocator import keep_freed_memory
+from interlinear.generation.generator import SequenceGenerator
+from interlinear.generation.request import Request
+from interlinear.memory_allocator import keep_freed_memory
 from service.settings import Settings
 
 OURS, ALONE, LOCK = "service, fp32", "service, one at a time", "a lock"
@@ -58,7 +58,7 @@ NOTES = (
 
 def logged(bundle: Path, folder: Path) -> str:
     """The bundle logged in MLflow; returns the address of the logged model."""
-    from registry.store import MlflowStore
+    from interlinear.registry.store import MlflowStore
 
     store = MlflowStore(f"sqlite:///{folder}/mlflow.db", create=True)
     run = store.client.create_run(store.experiment("serving")).info.run_id
@@ -90,7 +90,7 @@ def search_alone(asked: argparse.Namespace, explain: bool) -> dict[Labels, Figur
     """The search of the same texts in this process, in order, as slots become free."""
     keep_freed_memory()  # as the service does
     torch.set_num_threads(asked.threads)
-    bundle = seq2seq.load(asked.model)
+    bundle = interlinear.load(asked.model)
     width = max(bundle.card.search.beam, Settings().beam)  # the service has as many
     rows: dict[Labels, Figures] = {}
     for callers in CALLERS:

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Sequence
 from difflib import SequenceMatcher
 
-from documents import AlignedText
-from documents.inline import CharacterSpan, join_aligned
+from interlinear.documents import AlignedText
+from interlinear.documents.inline import CharacterSpan, join_aligned
+from interlinear.generation.request import GenerationResult
 from interlinear.translation.splitting import M, SplitText
-from seq2seq.generation_request import GenerationResult
 
 Link = tuple[int, int]
 

@@ -4,8 +4,8 @@ import heapq
 from collections.abc import Sequence
 from typing import Any
 
-from seq2seq.explain import Doubt, Explanation, Span, TermLocation, WeightedLink
-from seq2seq.generation_request import Candidate, GenerationResult
+from interlinear.explanation import Doubt, Explanation, Span, TermLocation, WeightedLink
+from interlinear.generation.request import Candidate, GenerationResult
 
 
 def combined_candidates(answers: Sequence[GenerationResult], count: int) -> list[list[Candidate]]:

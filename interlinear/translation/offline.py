@@ -3,14 +3,14 @@
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 
+from interlinear.bundle import ModelCard, Task
+from interlinear.errors import RequestError, UsageError
+from interlinear.generation.generator import SequenceGenerator
+from interlinear.generation.request import GenerationResult, Request
+from interlinear.text import Tokenizer
 from interlinear.translation.language_tags import tag_distance
 from interlinear.translation.pivoting import SecondSearches, pivot_text, translated_further
 from interlinear.translation.splitting import Search, Step
-from seq2seq.bundle import ModelCard, Task
-from seq2seq.errors import RequestError, UsageError
-from seq2seq.generate import SequenceGenerator
-from seq2seq.generation_request import GenerationResult, Request
-from seq2seq.text import Tokenizer
 
 Outcome = GenerationResult | RequestError
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Generic
 
+from interlinear.generation.composition import compose_explanations
+from interlinear.generation.request import Candidate, GenerationResult, Request
+from interlinear.generation.terms import Term
 from interlinear.translation.merging import joined_candidate
 from interlinear.translation.splitting import M, Search, SplitOptions, SplitText
-from seq2seq.alignment.composition import compose_explanations
-from seq2seq.generation_request import Candidate, GenerationResult, Request
-from seq2seq.terms import Term
 
 PIVOT_OUTPUTS = 3  # outputs of the first model that the second one translates
 MOST_SENTENCES = 100  # of a request; of more, it translates the best output only

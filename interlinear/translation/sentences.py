@@ -4,12 +4,12 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from documents.document import Segment
-from documents.inline import AlignedText, join_aligned
-from seq2seq.errors import DataError
-from seq2seq.terms import Term, join_divided, terms_within
-from seq2seq.text.long_sentences import divide
-from seq2seq.text.sentences import SplitMode, sentence_separators, split_text
+from interlinear.documents.document import Segment
+from interlinear.documents.inline import AlignedText, join_aligned
+from interlinear.errors import DataError
+from interlinear.generation.terms import Term, join_divided, terms_within
+from interlinear.text.long_sentences import divide
+from interlinear.text.sentences import SplitMode, sentence_separators, split_text
 
 LONGEST = 5000  # characters of a sentence; a longer one is divided, so that work on one of them is short
 

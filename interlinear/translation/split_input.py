@@ -6,13 +6,13 @@ from functools import cached_property
 from itertools import islice
 from typing import Generic, TypeVar
 
-from documents import AlignedText, Document, Segment
+from interlinear.documents import AlignedText, Document, Segment
+from interlinear.generation.request import GenerationResult, Request
+from interlinear.generation.terms import Term
 from interlinear.translation.alignment import align_answers
 from interlinear.translation.merging import combined_candidates, joined_candidate
 from interlinear.translation.sentences import DocumentSentences
 from interlinear.translation.splitting import M, Search, SplitOptions, SplitText, Step
-from seq2seq.generation_request import GenerationResult, Request
-from seq2seq.terms import Term
 
 A = TypeVar("A", GenerationResult, GenerationResult | None)
 FindTerms = Callable[[str], tuple[Term, ...]]  # in a text

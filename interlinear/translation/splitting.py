@@ -4,19 +4,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, Protocol, TypeVar
 
+from interlinear.bundle import Task
+from interlinear.errors import RequestError
+from interlinear.generation.formatted_output import format_result
+from interlinear.generation.request import Candidate, GenerationResult, Request
+from interlinear.generation.target_prefix import TARGET_PREFIX
+from interlinear.generation.terms import join_divided, terms_within
+from interlinear.search import SearchOptions
+from interlinear.source_names import CONTEXT
+from interlinear.text import Tokenizer
+from interlinear.text.formatting import Edges, edges_of_parts
+from interlinear.text.long_sentences import divide, grouped
+from interlinear.text.sentences import SplitMode, sentence_separators, split_text
 from interlinear.translation.merging import combined_candidates, joined_candidate, merge_explanations
-from seq2seq.bundle import Task
-from seq2seq.errors import RequestError
-from seq2seq.formatted_output import format_result
-from seq2seq.generation_request import Candidate, GenerationResult, Request
-from seq2seq.search import SearchOptions
-from seq2seq.source_names import CONTEXT
-from seq2seq.target_prefix import TARGET_PREFIX
-from seq2seq.terms import join_divided, terms_within
-from seq2seq.text import Tokenizer
-from seq2seq.text.formatting import Edges, edges_of_parts
-from seq2seq.text.long_sentences import divide, grouped
-from seq2seq.text.sentences import SplitMode, sentence_separators, split_text
 
 
 class TranslationModel(Protocol):

@@ -21,19 +21,19 @@ from statistics import mean
 from typing import Protocol, get_args
 
 from benchmarks.runner import Benchmark, Column, Contestant, Figures, Labels, Options, deviation, run
-from interlinear.decoding.alignment import Aligner
-from interlinear.decoding.model_loading import load_generation
-from interlinear.evaluation.scoring import align_test_set
-from interlinear.evaluation.test_sets import TestSet
-from interlinear.options import AlignmentKind
-from seq2seq.alignment import GoldAlignment, Link, Symmetrization, symmetrize
-from seq2seq.alignment.hmm import LinkPosteriors, WordAligner
-from seq2seq.alignment.pair_batches import WordPair, normalized_words
-from seq2seq.attention_reading import READINGS
-from seq2seq.errors import InterlinearError, UsageError
-from seq2seq.generate import SequenceGenerator
-from seq2seq.metrics.alignment import ErrorRate, Precision, Recall
-from seq2seq.metrics.metric import ReferenceSet, SystemOutputs
+from interlinear.alignment import GoldAlignment, Link, Symmetrization, symmetrize
+from interlinear.alignment.hmm import LinkPosteriors, WordAligner
+from interlinear.alignment.pair_batches import WordPair, normalized_words
+from interlinear.cli.decoding.alignment import Aligner
+from interlinear.cli.decoding.model_loading import load_generation
+from interlinear.cli.evaluation.scoring import align_test_set
+from interlinear.cli.evaluation.test_sets import TestSet
+from interlinear.cli.options import AlignmentKind
+from interlinear.errors import InterlinearError, UsageError
+from interlinear.generation.generator import SequenceGenerator
+from interlinear.metrics.alignment import ErrorRate, Precision, Recall
+from interlinear.metrics.metric import ReferenceSet, SystemOutputs
+from interlinear.models.attention_reading import READINGS
 from training.data.dataset import Dataset, open_dataset, read_rows
 
 GOLD_SETS = ("hansards.en-fr", "bicici.de-en", "tsinghua.zh-en", "naacl.ro-en", "kftt.ja-en", "demo")
@@ -49,7 +49,7 @@ Languages = tuple[str, str]
 NOTES = (
     "*AER*, precision and recall, in per cent (Och and Ney 2003). *Source to target* links a target "
     "word with at most one source word, *target to source* the reverse; both are combined by "
-    "`seq2seq.alignment.symmetrize`. *Agreement*: the links of both directions' posteriors together, the default of "
+    "`alignment.symmetrize`. *Agreement*: the links of both directions' posteriors together, the default of "
     "`interlinear align` without a model.",
     "*Trained on*: the pairs that the aligners were trained on. Their text is in lower case; words are those of the "
     "gold alignments, and in other text words and punctuation marks, or what stands between spaces if it is tokenised. "

@@ -20,15 +20,15 @@ from pathlib import Path
 from sacrebleu.metrics import CHRF
 from scipy.stats import spearmanr
 
-import seq2seq
+import interlinear
 from benchmarks.runner import Benchmark, Column, Contestant, Figures, Labels, Options, run
+from interlinear.alignment import THRESHOLDS, DoubtThresholds, find_doubts, read_gold_alignment
+from interlinear.alignment.doubts import is_punctuation
+from interlinear.alignment.pair_batches import split_words
+from interlinear.explanation import Doubt, Explanation
+from interlinear.generation.generator import SequenceGenerator
+from interlinear.generation.request import GenerationResult, Request
 from research.quality.planted_errors import KINDS, PlantedError, detection, plant, unspoilt
-from seq2seq.alignment import THRESHOLDS, DoubtThresholds, find_doubts, read_gold_alignment
-from seq2seq.alignment.doubts import is_punctuation
-from seq2seq.alignment.pair_batches import split_words
-from seq2seq.explain import Doubt, Explanation
-from seq2seq.generate import SequenceGenerator
-from seq2seq.generation_request import GenerationResult, Request
 from training.data.dataset import open_dataset, read_rows
 
 SLOTS = 32  # sentences that are searched, or forced, together
@@ -79,7 +79,7 @@ Case = tuple[PlantedError, Explanation]
 
 
 def load(bundle: Path) -> SequenceGenerator:
-    return SequenceGenerator(seq2seq.load(bundle), slots=SLOTS)
+    return SequenceGenerator(interlinear.load(bundle), slots=SLOTS)
 
 
 def compared(

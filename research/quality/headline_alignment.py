@@ -16,13 +16,13 @@ from functools import partial
 from pathlib import Path
 from statistics import mean
 
-import seq2seq
+import interlinear
 from benchmarks.runner import Benchmark, Column, Contestant, Figures, Labels, Options, deviation, run
-from seq2seq.alignment import GoldAlignment, read_gold_alignment
-from seq2seq.attention_reading import AttentionReading
-from seq2seq.generate import SequenceGenerator
-from seq2seq.metrics.alignment import Accuracy
-from seq2seq.metrics.metric import ReferenceSet, SystemOutputs
+from interlinear.alignment import GoldAlignment, read_gold_alignment
+from interlinear.generation.generator import SequenceGenerator
+from interlinear.metrics.alignment import Accuracy
+from interlinear.metrics.metric import ReferenceSet, SystemOutputs
+from interlinear.models.attention_reading import AttentionReading
 from training.data.dataset import Dataset, open_dataset, read_rows
 from training.loop.trainer import train
 from training.runs.job import create_job
@@ -68,7 +68,7 @@ def accuracy(
 
 def align_test_set(system: str, bundle: Path, asked: argparse.Namespace) -> dict[Labels, Figures]:
     """The accuracy of a trained system, in each way to read its alignment."""
-    generation = SequenceGenerator(seq2seq.load(bundle), slots=64)
+    generation = SequenceGenerator(interlinear.load(bundle), slots=64)
     dataset = open_dataset(asked.data, asked.data_root)
     pairs = [(row.texts[0], row.texts[1]) for row in read_rows(dataset, "test", ["source", "target"])]
     gold, metrics = gold_of(dataset, pairs), generation.bundle.card.metrics

@@ -23,13 +23,13 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 from benchmarks.runner import Benchmark, Column, Contestant, Figures, Labels, Options, run
-from documents import AlignedText, Document, parse_html, parse_xml
-from documents.events import Event, Start
-from documents.html.elements import VOID
-from documents.html.tree import read_html
-from documents.xml import read_tokens
-from seq2seq.errors import InterlinearError
-from seq2seq.text.words import word_spans
+from interlinear.documents import AlignedText, Document, parse_html, parse_xml
+from interlinear.documents.events import Event, Start
+from interlinear.documents.html.elements import VOID
+from interlinear.documents.html.tree import read_html
+from interlinear.documents.xml import read_tokens
+from interlinear.errors import InterlinearError
+from interlinear.text.words import word_spans
 
 Order = Callable[[list[int]], list[int]]  # the indices of words, in the order of the translation
 

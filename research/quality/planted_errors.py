@@ -6,9 +6,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from seq2seq.alignment import Link
-from seq2seq.alignment.pair_batches import split_words
-from seq2seq.explain import Doubt
+from interlinear.alignment import Link
+from interlinear.alignment.pair_batches import split_words
+from interlinear.explanation import Doubt
 
 Kind = Literal["none", "replaced", "dropped", "repeated"]
 KINDS: tuple[Kind, ...] = ("replaced", "dropped", "repeated")

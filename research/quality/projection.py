@@ -21,12 +21,12 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.runner import Benchmark, Column, Contestant, Figures, Labels, Options, run
+from interlinear.alignment import Link, TagSpan, project, symmetrize, tag_edges
+from interlinear.alignment.hmm import LinkPosteriors, WordAligner
+from interlinear.alignment.pair_batches import WordPair, normalized_words
+from interlinear.errors import DataError, UsageError
+from interlinear.text.words import word_spans
 from research.quality.alignment import Peer, check_aligners
-from seq2seq.alignment import Link, TagSpan, project, symmetrize, tag_edges
-from seq2seq.alignment.hmm import LinkPosteriors, WordAligner
-from seq2seq.alignment.pair_batches import WordPair, normalized_words
-from seq2seq.errors import DataError, UsageError
-from seq2seq.text.words import word_spans
 
 LANGUAGES = ("de", "fr", "zh")
 TAG = re.compile(r"<(/?)([A-Za-z0-9_]+)>")

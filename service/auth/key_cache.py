@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime
 
-from seq2seq.errors import KeyFileError
+from interlinear.errors import KeyFileError
 from service.auth.key_store import KEY_PATTERN, ApiKey, KeyStore, RateUsage
 from service.auth.rate_limits import RateLimiter
 from service.store.database import STORE_TIMEOUT

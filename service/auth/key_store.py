@@ -37,7 +37,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 
-from seq2seq.errors import KeyFileError, UsageError
+from interlinear.errors import KeyFileError, UsageError
 from service.auth.scopes import Scope
 from service.store.database import Database
 

@@ -9,9 +9,9 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NoReturn
 
-from seq2seq.explain import Explanation
-from seq2seq.generation_request import GenerationResult
-from seq2seq.request_encoding import RequestEncoder
+from interlinear.explanation import Explanation
+from interlinear.generation.request import GenerationResult
+from interlinear.generation.request_encoding import RequestEncoder
 from service.engine.admission import Admission, QueueLoad
 from service.engine.pool import WorkerHandle, WorkerPool
 from service.engine.protocol import (

@@ -15,10 +15,10 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 
-from seq2seq.errors import RequestError
-from seq2seq.explain import Explanation
-from seq2seq.generation_request import EncodedRequest, GenerationResult, Request
-from seq2seq.request_encoding import RequestEncoder
+from interlinear.errors import RequestError
+from interlinear.explanation import Explanation
+from interlinear.generation.request import EncodedRequest, GenerationResult, Request
+from interlinear.generation.request_encoding import RequestEncoder
 from service.engine.admission import QueueLoad, Reservation
 from service.engine.dispatch import NO_WORKER, Dispatcher, ModelState
 from service.engine.pool import ModelSpec

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from seq2seq.bundle import Bundle
-from seq2seq.errors import InterlinearError
-from seq2seq.explain import Explanation
-from seq2seq.model.model import Model
+from interlinear.bundle import Bundle
+from interlinear.errors import InterlinearError
+from interlinear.explanation import Explanation
+from interlinear.models.model import Model
 from service.engine.process import TICKS, SearchProcess
 from service.engine.protocol import (
     Command,

@@ -19,13 +19,13 @@ from multiprocessing.connection import Connection
 
 import torch
 
-from seq2seq.bundle import Bundle
-from seq2seq.config import CompileChoice
-from seq2seq.devices import check_device
-from seq2seq.errors import BundleError, InterlinearError, ServiceError
-from seq2seq.explain import Explanation
-from seq2seq.memory_allocator import keep_freed_memory
-from seq2seq.model.model import Model
+from interlinear.bundle import Bundle
+from interlinear.config import CompileChoice
+from interlinear.devices import check_device
+from interlinear.errors import BundleError, InterlinearError, ServiceError
+from interlinear.explanation import Explanation
+from interlinear.memory_allocator import keep_freed_memory
+from interlinear.models.model import Model
 from service import logging as service_logging
 from service.engine.protocol import (
     BundleReference,

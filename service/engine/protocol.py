@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from seq2seq.bundle import Bundle
-from seq2seq.config import CompileChoice, Precision
-from seq2seq.errors import InterlinearError, ServiceError
-from seq2seq.explain import Explanation
-from seq2seq.generation_request import EncodedRequest, GenerationResult
-from seq2seq.model.model import Model
+from interlinear.bundle import Bundle
+from interlinear.config import CompileChoice, Precision
+from interlinear.errors import InterlinearError, ServiceError
+from interlinear.explanation import Explanation
+from interlinear.generation.request import EncodedRequest, GenerationResult
+from interlinear.models.model import Model
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from seq2seq.generation_request import EncodedRequest, GenerationResult
+from interlinear.generation.request import EncodedRequest, GenerationResult
 from service.models import ServedModel
 
 

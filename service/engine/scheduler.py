@@ -5,14 +5,14 @@ from collections.abc import Collection, Hashable
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 
-from seq2seq.bundle import Bundle
-from seq2seq.explain import Explanation
-from seq2seq.generate import SequenceGenerator
-from seq2seq.generation_request import EncodedRequest, Request
-from seq2seq.images.decode import blank_image
-from seq2seq.model.model import Model
-from seq2seq.search.captured import COMMON_LENGTHS, CapturedStep, row_counts
-from seq2seq.search.compiled import compiling
+from interlinear.bundle import Bundle
+from interlinear.explanation import Explanation
+from interlinear.generation.generator import SequenceGenerator
+from interlinear.generation.request import EncodedRequest, Request
+from interlinear.images.decode import blank_image
+from interlinear.models.model import Model
+from interlinear.search.captured import COMMON_LENGTHS, CapturedStep, row_counts
+from interlinear.search.compiled import compiling
 from service.engine.fair_queue import FairQueue
 from service.engine.protocol import EngineRequest
 

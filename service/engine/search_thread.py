@@ -15,10 +15,10 @@ from collections.abc import Callable
 
 import torch
 
-from seq2seq.bundle import Bundle
-from seq2seq.explain import Explanation
-from seq2seq.generation_request import GenerationResult
-from seq2seq.model.model import Model
+from interlinear.bundle import Bundle
+from interlinear.explanation import Explanation
+from interlinear.generation.request import GenerationResult
+from interlinear.models.model import Model
 from service.engine.protocol import (
     Abort,
     Add,

@@ -13,9 +13,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
-from documents.values.values import ReadOptions
+from interlinear.documents.values.values import ReadOptions
+from interlinear.installation import PYTHON
 from interlinear.translation.sentences import Sentence
-from seq2seq.installation import PYTHON
 from service.files.document_worker import NO_SPACE, REFUSED
 from service.files.worker_protocol import DocumentRequest, read_split, write_request
 from service.problems import Problem

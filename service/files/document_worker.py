@@ -14,11 +14,11 @@ import resource
 import sys
 from pathlib import Path
 
-from documents.document import DocumentFile
-from documents.files import parse_file
+from interlinear.documents.document import DocumentFile
+from interlinear.documents.files import parse_file
+from interlinear.errors import DataError, RequestError
+from interlinear.generation.terms import TermFinder
 from interlinear.translation.sentences import DocumentSentences
-from seq2seq.errors import DataError, RequestError
-from seq2seq.terms import TermFinder
 from service.files.worker_protocol import DocumentRequest, read_aligned, read_request, write_split
 
 MAX_GROWTH = 10  # bytes of a translated document for each byte of its source, besides a megabyte

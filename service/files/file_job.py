@@ -8,9 +8,9 @@ from datetime import datetime
 from pathlib import PurePath
 from typing import Literal
 
-from documents.files import written_suffix
-from documents.values.values import ReadOptions
-from seq2seq.terms import TermOptions
+from interlinear.documents.files import written_suffix
+from interlinear.documents.values.values import ReadOptions
+from interlinear.generation.terms import TermOptions
 from service.files.file_store import StoredFile
 from service.problems import Problem
 

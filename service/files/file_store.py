@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from seq2seq.errors import ServiceError
+from interlinear.errors import ServiceError
 
 PREFIX = "interlinear-files-"
 LOCK = "lock"  # a file in the folder that is locked while its service runs

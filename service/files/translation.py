@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from weakref import WeakKeyDictionary
 
+from interlinear.generation.request import GenerationResult, Request
+from interlinear.search import SearchOptions
 from interlinear.translation.alignment import align_answers
 from interlinear.translation.detection import LanguageDetector, guess_of, is_certain
 from interlinear.translation.language_tags import language_name
 from interlinear.translation.paths import ModelPath
 from interlinear.translation.sentences import Sentence
 from interlinear.translation.splitting import Search, SplitOptions, SplitText, Step
-from seq2seq.generation_request import GenerationResult, Request
-from seq2seq.search import SearchOptions
 from service.auth.rate_limits import units_of_tokens
 from service.engine.engine import INLINE_CHARACTERS, Engine, InvalidTextError
 from service.files.document_processes import DocumentProcesses

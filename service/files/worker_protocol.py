@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, astuple, dataclass
 from typing import Any, Literal
 
-from documents.inline import AlignedText
-from documents.values.values import ReadOptions
+from interlinear.documents.inline import AlignedText
+from interlinear.documents.values.values import ReadOptions
+from interlinear.generation.terms import GlossaryEntry, Term, TermOptions
 from interlinear.translation.sentences import Sentence
-from seq2seq.terms import GlossaryEntry, Term, TermOptions
 
 READ_AS_IT_IS = ReadOptions()
 

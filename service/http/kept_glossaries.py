@@ -6,10 +6,10 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import TypeVar
 
+from interlinear.errors import StoreError
+from interlinear.generation.terms import GlossaryEntry, TermOptions
+from interlinear.generation.terms.entries import parse_entries
 from interlinear.translation.language_tags import tag_distance
-from seq2seq.errors import StoreError
-from seq2seq.terms import GlossaryEntry, TermOptions
-from seq2seq.terms.entries import parse_entries
 from service.http.dependencies import Caller, Service, ServiceDep
 from service.problems import Problem
 from service.store.glossary_store import Glossary, GlossaryStore

@@ -7,8 +7,8 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 
-from seq2seq.bundle import Task
-from seq2seq.source_names import MT
+from interlinear.bundle import Task
+from interlinear.source_names import MT
 from service.http.dependencies import TIMEOUT_HEADER, Service
 from service.http.parsing import JSON, MULTIPART, URLENCODED
 from service.http.requests import ApiRequest

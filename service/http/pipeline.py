@@ -11,12 +11,12 @@ from fastapi import APIRouter, Depends
 from pydantic import BaseModel
 from starlette.responses import Response
 
+from interlinear.explanation import Explanation
+from interlinear.generation.request import GenerationResult
+from interlinear.generation.terms import TermOptions
+from interlinear.generation.terms.term import TERMS
+from interlinear.source_names import CONTEXT
 from interlinear.translation.paths import ModelPath
-from seq2seq.explain import Explanation
-from seq2seq.generation_request import GenerationResult
-from seq2seq.source_names import CONTEXT
-from seq2seq.terms import TermOptions
-from seq2seq.terms.term import TERMS
 from service.auth.rate_limits import units_of_tokens
 from service.engine.admission import Reservation
 from service.engine.engine import INLINE_CHARACTERS, InvalidTextError

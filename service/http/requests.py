@@ -5,8 +5,8 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag, create_model
 
-from seq2seq.terms import TermOptions
-from seq2seq.text.sentences import SplitMode, estimated_sentences, fewest_of
+from interlinear.generation.terms import TermOptions
+from interlinear.text.sentences import SplitMode, estimated_sentences, fewest_of
 from service.http.terms import GlossaryTerm, term_fields, term_options
 from service.inference.images import EXAMPLE_IMAGE, Base64Image
 from service.inference.markup import MarkupFormat

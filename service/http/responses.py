@@ -4,11 +4,11 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from interlinear.bundle import Task
+from interlinear.explanation import Explanation
 from interlinear.translation import language_tags as languages
 from interlinear.translation.detection import LanguageGuess
 from interlinear.translation.paths import ModelPath
-from seq2seq.bundle import Task
-from seq2seq.explain import Explanation
 from service.inference.images import MEDIA_TYPES
 from service.models import ReverseModel, ServedModel
 

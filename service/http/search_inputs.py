@@ -6,14 +6,14 @@ from functools import partial
 
 import numpy as np
 
-from documents import Document
+from interlinear.documents import Document
+from interlinear.generation.request import Request
+from interlinear.search import SearchOptions
+from interlinear.source_names import CONTEXT
 from interlinear.translation.paths import ModelPath
 from interlinear.translation.pivoting import PIVOT_OUTPUTS, outputs_translated
 from interlinear.translation.split_input import SplitInput
 from interlinear.translation.splitting import SplitOptions, Step
-from seq2seq.generation_request import Request
-from seq2seq.search import SearchOptions
-from seq2seq.source_names import CONTEXT
 from service.engine.admission import Reservation
 from service.engine.engine import CHARACTERS_PER_TOKEN
 from service.http.dependencies import Service

@@ -12,10 +12,10 @@ from typing import Any
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from interlinear.generation.request import GenerationResult
+from interlinear.generation.target_prefix import decode_beginning
+from interlinear.text import UNKNOWN
 from interlinear.translation.split_input import SplitInput
-from seq2seq.generation_request import GenerationResult
-from seq2seq.target_prefix import decode_beginning
-from seq2seq.text import UNKNOWN
 from service.http.dependencies import Caller, Service
 from service.http.middleware import internal_error
 from service.models import ServedModel

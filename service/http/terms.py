@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Discriminator, Field, Tag
 from typing_extensions import TypedDict
 
-from seq2seq.terms import GlossaryEntry, TermOptions
+from interlinear.generation.terms import GlossaryEntry, TermOptions
 from service.settings import Settings
 
 

@@ -10,8 +10,8 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import BeforeValidator, WithJsonSchema
 
-from seq2seq.errors import ImageError, ImageProblem
-from seq2seq.images.decode import decode_image
+from interlinear.errors import ImageError, ImageProblem
+from interlinear.images.decode import decode_image
 from service.metrics import Metrics
 from service.problems import FieldProblem, Problem
 from service.settings import Settings

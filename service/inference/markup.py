@@ -5,10 +5,10 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from documents import Document, parse_html, parse_xml
-from documents.invisible import INVISIBLE
-from documents.messages.messages import read_message
-from seq2seq.errors import DataError
+from interlinear.documents import Document, parse_html, parse_xml
+from interlinear.documents.invisible import INVISIBLE
+from interlinear.documents.messages.messages import read_message
+from interlinear.errors import DataError
 from service.problems import Problem
 
 # Start of a tag, comment or declaration (HTML, 13.2.5.6, the tag open state); any other `<` is text.

@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import takewhile
 
+from interlinear.generation.request import GenerationResult
 from interlinear.translation.pivoting import SecondSearches, pivot_text, translated_further
 from interlinear.translation.splitting import Search
-from seq2seq.generation_request import GenerationResult
 from service.engine.admission import Reservation
 from service.engine.engine import INLINE_CHARACTERS, Engine, InvalidTextError
 from service.engine.queued import OutputListener

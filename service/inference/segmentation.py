@@ -3,10 +3,10 @@
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from interlinear.errors import RequestError
+from interlinear.generation.request import GenerationResult
+from interlinear.text.sentences import fewest_of
 from interlinear.translation.split_input import SplitInput
-from seq2seq.errors import RequestError
-from seq2seq.generation_request import GenerationResult
-from seq2seq.text.sentences import fewest_of
 from service.engine.admission import Reservation
 from service.engine.engine import Engine, InvalidTextError
 from service.engine.preparation import run_inline_or_in_thread

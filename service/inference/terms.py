@@ -2,8 +2,8 @@
 
 from functools import lru_cache
 
-from seq2seq.errors import RequestError
-from seq2seq.terms import Term, TermFinder, TermOptions
+from interlinear.errors import RequestError
+from interlinear.generation.terms import Term, TermFinder, TermOptions
 from service.models import ServedModel
 from service.problems import Problem
 

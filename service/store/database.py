@@ -11,8 +11,8 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event, extract, f
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
-from seq2seq.errors import StoreError, UsageError
-from seq2seq.installation import how_to_install
+from interlinear.errors import StoreError, UsageError
+from interlinear.installation import how_to_install
 
 LARGEST_INTEGER = 2**31 - 1  # in a column of PostgreSQL
 STORE_TIMEOUT = 5  # seconds to wait for a connection, for another writer, and for a statement

@@ -24,8 +24,8 @@ from sqlalchemy import (
     select,
 )
 
-from seq2seq.terms import GlossaryEntry
-from seq2seq.terms.entries import write_entries
+from interlinear.generation.terms import GlossaryEntry
+from interlinear.generation.terms.entries import write_entries
 from service.store.database import Database
 
 metadata = MetaData()

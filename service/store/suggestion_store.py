@@ -23,7 +23,7 @@ from sqlalchemy import (
     select,
 )
 
-from seq2seq.errors import StoreError
+from interlinear.errors import StoreError
 from service.store.database import LARGEST_INTEGER, Database
 
 metadata = MetaData()

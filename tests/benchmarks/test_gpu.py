@@ -126,7 +126,7 @@ for absent in ("ray", "mlflow", "fastapi", "httpx", "hypothesis", "sacremoses"):
     except ModuleNotFoundError:
         continue
     raise SystemExit(f"{absent} can be imported")
-files = sorted([*Path("benchmarks/gpu").glob("*.py"), *Path("tests/seq2seq").rglob("test_gpu*.py"),
+files = sorted([*Path("benchmarks/gpu").glob("*.py"), *Path("tests/interlinear").rglob("test_gpu*.py"),
                 *Path("tests/training").rglob("test_gpu*.py"), Path("tests/conftest.py")])
 for file in files:
     print(importlib.import_module(".".join(file.with_suffix("").parts)).__name__)

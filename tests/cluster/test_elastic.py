@@ -5,9 +5,9 @@ import time
 import pytest
 import torch
 
-import seq2seq
-from seq2seq.bundle import Bundle
-from seq2seq.model.model import Model
+import interlinear
+from interlinear.bundle import Bundle
+from interlinear.models.model import Model
 from tests.cluster.command import Training
 from tests.cluster.conftest import Cluster, add_table_row
 from tests.cluster.hosts import Hosts
@@ -28,7 +28,7 @@ def alone(hosts: Hosts) -> tuple[str, Bundle[Model]]:
     try:
         with Training(host, "alone", "--no-ray", settings=SAME, seconds=SECONDS) as training:
             training.weights(900)
-            return training.states()[-1], seq2seq.load(training.folder / "bundle")
+            return training.states()[-1], interlinear.load(training.folder / "bundle")
     finally:
         host.kill()
 
@@ -52,7 +52,7 @@ def grow_and_shrink(cluster: Cluster, alone: tuple[str, Bundle[Model]], storage:
         training.until(lambda: "1 worker goes on" in training.text, 240, "it shrinks")
         training.weights(900)
         add_table_row(f"a node is killed (`--workers 1:3`{kept})", "the group shrinks", training.setback(fault), None)
-        done, bundle = training.states()[-1], seq2seq.load(training.folder / "bundle")
+        done, bundle = training.states()[-1], interlinear.load(training.folder / "bundle")
     assert grown.updates <= 3, "a state is saved before the group grows"
     assert done.endswith("-done") and done == alone[0]
     for (name, one), (_, two) in zip(bundle.model.named_parameters(), alone[1].model.named_parameters(), strict=True):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-import seq2seq
+import interlinear
 from tests.cluster.command import Training
 from tests.cluster.conftest import Cluster, check_recovery, nodes_of_workers
 from tests.cluster.hosts import Host
@@ -51,7 +51,7 @@ def test_the_host_that_writes_is_lost_with_its_disk(
             "the node that writes states loses its power and its disk (`--storage`)",
             "Ray misses it; the group starts again on another, from the storage",
         )
-        assert seq2seq.load(training.folder / "bundle").card.weights_sha256 == undisturbed_weights
+        assert interlinear.load(training.folder / "bundle").card.weights_sha256 == undisturbed_weights
     left = [node for node in nodes if node is not writer]
     assert all(kept(node, "cache/fetched/prepared") for node in left)
     assert not any(states_of(node) for node in left), "what the storage has is not kept twice"

@@ -19,13 +19,13 @@ from typer.main import get_command
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from interlinear.cli import app
-from seq2seq.errors import KeyFileError
+from interlinear.errors import KeyFileError
 from service import ray_serve
 from service.auth.key_cache import KeyCache
 from service.auth.key_store import KeyStore
 from service.metrics import Metrics
 from service.settings import Settings
-from tests.registry.servers import postgres
+from tests.interlinear.registry.servers import postgres
 
 pytestmark = pytest.mark.slow
 

@@ -10,10 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from seq2seq.batch import Batch, collate
-from seq2seq.config import ModelConfig, TextVocabulary
-from seq2seq.model.model import Model, build
-from seq2seq.text import BEGIN, END
+from interlinear.batch import Batch, collate
+from interlinear.config import ModelConfig, TextVocabulary
+from interlinear.models.model import Model, build
+from interlinear.text import BEGIN, END
 
 SOURCES = [[5, 9, 6, 11], [7, 8], [10, 10, 5, 6, 6]]
 TARGETS = [[6, 7], [8, 5, 9, 11], [10]]

@@ -11,10 +11,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from seq2seq.batch import collate
-from seq2seq.layers.cells import LayerNorm
-from seq2seq.model.model import Model
-from seq2seq.text import END
+from interlinear.batch import collate
+from interlinear.models.model import Model
+from interlinear.models.recurrent.cells import LayerNorm
+from interlinear.text import END
 from tests.papers import test_interactive_attention, test_unsupervised_alignment, test_word_attention
 from tests.papers.agreement import SOURCES, TARGETS, Transcription, agrees, small, stepping_agrees
 

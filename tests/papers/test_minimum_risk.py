@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from seq2seq.batch import collate
-from seq2seq.minimum_risk.minimum_risk import Candidates, RiskOptions, expected_risk, generate_candidates
-from seq2seq.text import END
+from interlinear.batch import collate
+from interlinear.minimum_risk.minimum_risk import Candidates, RiskOptions, expected_risk, generate_candidates
+from interlinear.text import END
 from tests.papers import test_interactive_attention, test_unsupervised_alignment, test_word_attention
 from tests.papers.agreement import SOURCES, TARGETS, Transcription, close, small
 

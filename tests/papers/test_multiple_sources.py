@@ -12,10 +12,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from seq2seq.batch import Batch, ImageInput, collate
-from seq2seq.config import ImageGrid, ModelConfig, TextVocabulary
-from seq2seq.model.model import Model, build
-from seq2seq.text import END, PAD
+from interlinear.batch import Batch, ImageInput, collate
+from interlinear.config import ImageGrid, ModelConfig, TextVocabulary
+from interlinear.models.model import Model, build
+from interlinear.text import END, PAD
 from tests.papers.agreement import close, stepping_agrees
 from tests.papers.literal import (
     Weights,

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from seq2seq.batch import collate
+from interlinear.batch import collate
 from tests.papers.agreement import TranscriptionResult, agrees, small, stepping_agrees
 from tests.papers.literal import (
     Weights,

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from seq2seq.model.model import build
+from interlinear.models.model import build
 from tests.papers.agreement import TranscriptionResult, agrees, small, stepping_agrees
 from tests.papers.literal import (
     Weights,

@@ -19,10 +19,10 @@ from torch import Tensor
 from torch.utils._mode_utils import no_dispatch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from seq2seq.devices import capture_stream
+from interlinear.devices import capture_stream
 
 ROOT = Path(__file__).parents[2]
-PRODUCT = tuple(f"{ROOT / package}/" for package in ("seq2seq", "training", "service", "interlinear"))
+PRODUCT = tuple(f"{ROOT / package}/" for package in ("interlinear", "training", "service"))
 META = torch.device("meta")
 
 aten: Any = torch.ops.aten

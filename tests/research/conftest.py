@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 import yaml
 
+from interlinear.metrics.catalogue import select_metrics
+from interlinear.metrics.metric import Preprocessing, ReferenceSet, SystemOutputs
 from research.__main__ import run
 from research.outputs import add_outputs, outputs_sha256
 from research.papers import PaperTables, load_paper
 from research.records import DevPoint, Result, RunKey, TestResult, result_file, write_record
-from seq2seq.metrics.catalogue import select_metrics
-from seq2seq.metrics.metric import Preprocessing, ReferenceSet, SystemOutputs
-from tests.interlinear.conftest import TEST, describe, editing_toy, gated_toy, parallel, seeing_toy, toy
+from tests.interlinear.cli.conftest import TEST, describe, editing_toy, gated_toy, parallel, seeing_toy, toy
 from tests.training.toy import SETTINGS
 
 __all__ = ["editing_toy", "gated_toy", "parallel", "seeing_toy", "toy"]

@@ -7,12 +7,12 @@ import pytest
 
 from benchmarks.peers.align_words import most_probable_links
 from interlinear import cli
+from interlinear.alignment import TagSpan, symmetrize
+from interlinear.alignment.hmm import align_corpus
 from research.quality import projection
 from research.quality.alignment import ForcedDecoding, GoldSet, HmmAligner, TrainingText, measure
 from research.quality.projection import Score, by_min_max, by_project, nested, parse
-from seq2seq.alignment import TagSpan, symmetrize
-from seq2seq.alignment.hmm import align_corpus
-from tests.interlinear.conftest import describe, write_toy
+from tests.interlinear.cli.conftest import describe, write_toy
 
 pytestmark = pytest.mark.slow
 

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from interlinear.metrics.catalogue import select_metrics
+from interlinear.metrics.metric import Preprocessing, ReferenceSet, SystemOutputs
 from research.comparisons import ALL_TESTS, build_awareness_tables, build_results_tables, runs_by_system
 from research.figures import gated_results
 from research.pages import Page, format_minutes, update_summary
@@ -22,8 +24,6 @@ from research.records import (
     write_record,
 )  # fmt: skip
 from research.records import TestResult as SplitResult
-from seq2seq.metrics.catalogue import select_metrics
-from seq2seq.metrics.metric import Preprocessing, ReferenceSet, SystemOutputs
 
 READING = Preprocessing()
 (EXACT,) = select_metrics(["exact-match"], READING)

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from interlinear.decoding.model_loading import load_generation
+from interlinear.cli.decoding.model_loading import load_generation
+from interlinear.generation.generator import SequenceGenerator
 from research.figures import gate_figure
 from research.gates import analyse_gates, fixed_gates, has_gates, word_classes
-from seq2seq.generate import SequenceGenerator
-from tests.interlinear.conftest import describe
+from tests.interlinear.cli.conftest import describe
 
 pytestmark = pytest.mark.slow
 

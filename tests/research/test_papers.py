@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from interlinear.errors import DataError
 from research.__main__ import run as research
 from research.papers import load_paper, paper_names, plan_runs
 from research.runs import setting, training_stages
-from seq2seq.errors import DataError
 from tests.research.conftest import group_of, reproduce, write_paper
 
 pytestmark = pytest.mark.slow
@@ -86,7 +86,7 @@ def test_minimum_risk_starts_from_the_first_stage_and_is_compared_with_it(name: 
 
 @pytest.mark.parametrize("name", paper_names())
 def test_the_papers_tables_use_existing_recipes_and_metrics(name: str):
-    from seq2seq.metrics.catalogue import GROUPS, METRICS
+    from interlinear.metrics.catalogue import GROUPS, METRICS
     from training.data.dataset import dataset_names
     from training.recipe import load_recipe
 

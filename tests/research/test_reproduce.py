@@ -54,7 +54,7 @@ def test_a_table_is_completed_run_by_run_without_repeated_training(folder: Path,
 
 
 def test_runs_are_in_mlflow_with_their_table_cell_and_scores(folder: Path):
-    from registry.store import MlflowStore
+    from interlinear.registry.store import MlflowStore
 
     client = MlflowStore(f"sqlite:///{folder}/mlflow.db").client
     paper = client.get_experiment_by_name("paper").experiment_id
@@ -73,8 +73,8 @@ def test_runs_are_in_mlflow_with_their_table_cell_and_scores(folder: Path):
 
 
 def test_a_registered_model_s_version_and_card_have_its_test_scores(folder: Path, capsys: pytest.CaptureFixture[str]):
-    from registry.resolve import fetch_bundle
-    from registry.store import MlflowStore
+    from interlinear.registry.resolve import fetch_bundle
+    from interlinear.registry.store import MlflowStore
 
     client = MlflowStore(f"sqlite:///{folder}/mlflow.db").client
     version = client.get_model_version(f"paper.toys.{FIRST}", "1")

@@ -8,9 +8,9 @@ import yaml
 from PIL import Image
 
 from interlinear import cli
-from interlinear.evaluation.scoring import load_system
+from interlinear.cli.evaluation.scoring import load_system
 from research.scoring import ScoredSplit, score_split
-from tests.interlinear.conftest import TEST, describe
+from tests.interlinear.cli.conftest import TEST, describe
 
 pytestmark = pytest.mark.slow
 

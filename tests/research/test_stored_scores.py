@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from interlinear import cli
+from interlinear.errors import DataError
 from research.__main__ import RESULTS, run
 from research.comparisons import build_results_tables
 from research.outputs import add_outputs, archive_file, outputs_sha256, read_outputs
@@ -14,7 +15,6 @@ from research.pages import read_tables, score_kept_runs
 from research.papers import load_paper, paper_names
 from research.records import read_results
 from research.stored_scores import read_test_set
-from seq2seq.errors import DataError
 from tests.research.conftest import ONE, OTHER, SYSTEMS, group_of, keep_run, reproduce, write_paper
 
 TOOLKIT = {"about": "the same outputs", "toolkit": "Other-NMT", "version": "1.2", "parameters": 1_500_000}

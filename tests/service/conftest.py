@@ -26,27 +26,27 @@ import torch
 import uvicorn
 from filelock import FileLock
 
-from registry.resolve import fetch_bundle
-from seq2seq.batch import collate, stack_images
-from seq2seq.bundle import Limits, ModelCard, Task, load, write_bundle
-from seq2seq.config import ImageGrid, ImageNetwork, ModelConfig, TextVocabulary
-from seq2seq.images.decode import blank_image
-from seq2seq.metrics.score import Score
-from seq2seq.model.model import build
-from seq2seq.search import SearchOptions
-from seq2seq.text import TextConfig, Tokenizer
+from interlinear.batch import collate, stack_images
+from interlinear.bundle import Limits, ModelCard, Task, load, write_bundle
+from interlinear.config import ImageGrid, ImageNetwork, ModelConfig, TextVocabulary
+from interlinear.images.decode import blank_image
+from interlinear.metrics.score import Score
+from interlinear.models.model import build
+from interlinear.registry.resolve import fetch_bundle
+from interlinear.search import SearchOptions
+from interlinear.text import TextConfig, Tokenizer
 from service.app import create_app
 from service.engine.preparation import PreparationPool
 from service.http.server import server_config
 from service.settings import ServedModelConfig, Settings
-from tests.registry.servers import postgres
+from tests.interlinear.registry.servers import postgres
 from tests.service.balls import COLOURS, CORNERS, SIZE, picture
 from training.loop.examples import jpeg
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-    from registry.store import MlflowStore
+    from interlinear.registry.store import MlflowStore
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = ["--headless", "--no-sandbox", "--disable-background-networking"]
@@ -423,7 +423,7 @@ class Registered:
 
 @pytest.fixture(scope="session")
 def made(bundles: Bundles, tmp_path_factory: pytest.TempPathFactory) -> Registered:
-    from registry.store import MlflowStore  # imports MLflow
+    from interlinear.registry.store import MlflowStore  # imports MLflow
 
     folder = tmp_path_factory.mktemp("registered")
     second = changed(bundles.de_en, folder / "short", search=SearchOptions(max_length=2))

@@ -12,12 +12,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from starlette.testclient import TestClient
 
-from interlinear.console import say
-from registry.cache import ModelCache
-from registry.credentials import mask_credentials
-from registry.names import parse_model_name
-from registry.store import MlflowStore, StoredModel
-from seq2seq.errors import RegistryError
+from interlinear.cli.console import say
+from interlinear.errors import RegistryError
+from interlinear.registry.cache import ModelCache
+from interlinear.registry.credentials import mask_credentials
+from interlinear.registry.names import parse_model_name
+from interlinear.registry.store import MlflowStore, StoredModel
 from service.app import create_app
 from service.auth.key_store import KeyStore
 from service.auth.scopes import Scope

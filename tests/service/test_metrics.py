@@ -15,7 +15,7 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
 
-import seq2seq
+import interlinear
 from service.app import create_app
 from service.metrics import REASONS
 from service.settings import ServedModelConfig, Settings
@@ -51,7 +51,7 @@ def names(families: str) -> dict[str, set[str]]:
 
 def test_padding_occupancy_and_tokens_equal_those_of_the_search(one_model, bundles):
     """Single texts are padded only to the bucket of 8 positions; the batch has one text."""
-    tokens = len(seq2seq.load(bundles.de_en).tokenizers["source"].encode(SHORT["q"]).ids) + 1
+    tokens = len(interlinear.load(bundles.de_en).tokenizers["source"].encode(SHORT["q"]).ids) + 1
     with TestClient(create_app(one_model.model_copy(update={"slots": 1}))) as client:
         client.post("/translate", json=SHORT | {"beam_size": 1})
         found = page(client)

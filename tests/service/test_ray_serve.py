@@ -14,8 +14,8 @@ import psutil
 import pytest
 
 from interlinear.cli import run as interlinear
-from interlinear.serving.serve_ray import absolute_paths
-from seq2seq.errors import RegistryError
+from interlinear.cli.serving.serve_ray import absolute_paths
+from interlinear.errors import RegistryError
 from service.settings import ServedModelConfig, Settings
 from tests.service.conftest import sentences
 from tests.service.test_serve import address, process

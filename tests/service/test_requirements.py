@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from packaging.utils import canonicalize_name
 
-from seq2seq.installation import DISTRIBUTION
+from interlinear.installation import DISTRIBUTION
 
 ROOT = Path(__file__).parents[2]
 SERVING = """

@@ -18,9 +18,9 @@ import pytest
 from starlette.testclient import TestClient
 
 from interlinear.cli import run as interlinear
-from interlinear.serving.serve_settings import champion_models, load_settings, with_reverse_models
-from registry.store import LoggedBundle
-from seq2seq.errors import UsageError
+from interlinear.cli.serving.serve_settings import champion_models, load_settings, with_reverse_models
+from interlinear.errors import UsageError
+from interlinear.registry.store import LoggedBundle
 from service.app import create_app
 from service.settings import ServedModelConfig, Settings
 from tests.service.conftest import sentences

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
-from seq2seq.bundle import add_shortlist, load
-from seq2seq.errors import UsageError
-from seq2seq.shortlist import LinkCounts, build_shortlist
+from interlinear.bundle import add_shortlist, load
+from interlinear.errors import UsageError
+from interlinear.shortlist import LinkCounts, build_shortlist
 from service.app import create_app
 from service.engine.process import load_model
 from service.engine.protocol import BundleReference, LoadModel, WorkerConfig

@@ -8,7 +8,7 @@ import httpx
 import pytest
 from starlette.testclient import TestClient
 
-from registry.store import LoggedBundle
+from interlinear.registry.store import LoggedBundle
 from service.app import create_app
 from service.settings import ServedModelConfig
 from tests.service.conftest import ALIAS, sentences, until

@@ -2,7 +2,7 @@
 
 import sys
 
-from seq2seq.errors import InterlinearError
+from interlinear.errors import InterlinearError
 from tests.stack.stack import Stack
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from tests.stack.network import Host
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / ".stack"  # of all that a stack writes
 HOSTS, SECRETS, VOLUMES, LOGS = (FOLDER / name for name in ("hosts", "secrets", "volumes", "logs"))
-_CODE = ("seq2seq", "registry", "documents", "training", "service", "interlinear", "recipes", "corpora")
+_CODE = ("interlinear", "training", "service", "recipes", "corpora")
 _ETC = ("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "nsswitch.conf", "localtime", "ssl", "mime.types", "alternatives")
 
 

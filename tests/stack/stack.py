@@ -13,7 +13,7 @@ from contextlib import suppress
 
 import psutil
 
-from seq2seq.errors import ServiceError, UsageError
+from interlinear.errors import ServiceError, UsageError
 from tests.stack import network, sandbox
 from tests.stack.compose import read
 from tests.stack.network import Host

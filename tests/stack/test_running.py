@@ -18,7 +18,7 @@ from urllib.parse import quote
 import psutil
 import pytest
 
-from seq2seq.errors import ServiceError
+from interlinear.errors import ServiceError
 from tests.stack import network
 from tests.stack.sandbox import FOLDER, ROOT, SECRETS
 from tests.stack.stack import Stack, missing_packages

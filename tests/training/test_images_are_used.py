@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import seq2seq
-from seq2seq.explain import Explanation
-from seq2seq.generate import SequenceGenerator
-from seq2seq.generation_request import GenerationResult, Request
+import interlinear
+from interlinear.explanation import Explanation
+from interlinear.generation.generator import SequenceGenerator
+from interlinear.generation.request import GenerationResult, Request
 from training.data.dataset import open_dataset, read_rows
 from training.data.images.images import SplitImages
 from training.loop.trainer import train
@@ -87,7 +87,7 @@ def test_the_image_determines_the_reading(tmp_path: Path) -> None:
     job = create_job("multimodal_hierarchical", "demo-image", prepared=tmp_path / "prepared", runs=tmp_path / "runs")
     outcome = train(job)
     assert outcome.bundle is not None
-    scenes = Scenes(SequenceGenerator(seq2seq.load(outcome.bundle)))
+    scenes = Scenes(SequenceGenerator(interlinear.load(outcome.bundle)))
     right, none, other = (scenes.answers(p) for p in (scenes.pictures, [None] * len(scenes.texts), scenes.others()))
     assert scenes.share(right, "form") > 0.8
     assert scenes.share(none, "form") == pytest.approx(0.5, abs=0.01)  # each sentence occurs in both readings

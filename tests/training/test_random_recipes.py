@@ -11,16 +11,16 @@ import pytest
 import torch
 import yaml
 
-from seq2seq.batch import Batch, ImageInput, collate
-from seq2seq.bundle import Bundle, ModelCard
-from seq2seq.config import Architecture, ImageGrid, ModelConfig
-from seq2seq.errors import RecipeError
-from seq2seq.generate import SequenceGenerator
-from seq2seq.generation_request import GenerationResult, Request
-from seq2seq.images.decode import blank_image
-from seq2seq.model.model import Model, build
-from seq2seq.search import SearchOptions
-from seq2seq.text import TextConfig, Tokenizer
+from interlinear.batch import Batch, ImageInput, collate
+from interlinear.bundle import Bundle, ModelCard
+from interlinear.config import Architecture, ImageGrid, ModelConfig
+from interlinear.errors import RecipeError
+from interlinear.generation.generator import SequenceGenerator
+from interlinear.generation.request import GenerationResult, Request
+from interlinear.images.decode import blank_image
+from interlinear.models.model import Model, build
+from interlinear.search import SearchOptions
+from interlinear.text import TextConfig, Tokenizer
 from training.loop.optim import build_optimizer
 from training.loop.training_step import Objective
 from training.recipe import Recipe, validate_recipe

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from seq2seq.config import ImageGrid, ImageNetwork
-from seq2seq.errors import RecipeError
+from interlinear.config import ImageGrid, ImageNetwork
+from interlinear.errors import RecipeError
 from training.recipe import load_recipe, recipe_names, stated_keys
 
 

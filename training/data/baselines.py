@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from seq2seq.text import Tokenizer
+from interlinear.text import Tokenizer
 from training.data.prepare.prepared import TARGET, PreparedSplit
 
 MOST_ROWS = 100_000  # training rows that are counted, evenly spaced

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from seq2seq.errors import DataError, UsageError
+from interlinear.errors import DataError, UsageError
 from training.data.dataset import Dataset
 from training.data.dataset.description import DownloadSource
 from training.data.uris import is_uri

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from seq2seq.errors import DataError
-from seq2seq.installation import how_to_install
+from interlinear.errors import DataError
+from interlinear.installation import how_to_install
 from training.data.cleaning import Encoding
 from training.data.normalize import NormalizationStep, build_normalizer
 from training.data.text_lines import convert_read_errors, open_text

@@ -13,11 +13,11 @@ from collections.abc import Iterator, Sequence
 from itertools import cycle, islice
 from pathlib import Path
 
-from seq2seq.alignment import Link
-from seq2seq.alignment.hmm import WordAligner
-from seq2seq.alignment.pair_batches import normalize_words, split_words
-from seq2seq.errors import DataError
-from seq2seq.text.casing import MOSTLY, capital_first, has_case
+from interlinear.alignment import Link
+from interlinear.alignment.hmm import WordAligner
+from interlinear.alignment.pair_batches import normalize_words, split_words
+from interlinear.errors import DataError
+from interlinear.text.casing import MOSTLY, capital_first, has_case
 from training.data.arrays import write_atomically
 from training.data.dataset import Dataset, read_rows
 from training.data.dataset.description import FieldFiles, TextFile

@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Literal
 
-from seq2seq.errors import DataError
-from seq2seq.installation import how_to_install
+from interlinear.errors import DataError
+from interlinear.installation import how_to_install
 
 NormalizationStep = Literal["moses", "jieba", "lower", "digits"]
 TOKENIZING_STEPS: frozenset[NormalizationStep] = frozenset(["moses", "jieba"])  # steps that split a line into words

@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from itertools import chain
 from typing import NamedTuple, cast
 
-from seq2seq.errors import DataError
-from seq2seq.installation import how_to_install
+from interlinear.errors import DataError
+from interlinear.installation import how_to_install
 from training.data.uris import FileLocation, directory_error, open_file, os_error_message
 
 GZIP, ZSTANDARD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, cast
 from urllib.parse import unquote, urlsplit
 
-from seq2seq.errors import DataError
-from seq2seq.installation import how_to_install
+from interlinear.errors import DataError
+from interlinear.installation import how_to_install
 
 SCHEMES = ("s3", "gs")
 BUFFER = 1 << 20  # bytes requested from a store at a time

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from seq2seq.batch import Batch, SourceInput, TextInput, pad_concatenated, padded_width
-from seq2seq.config import ImageGrid
+from interlinear.batch import Batch, SourceInput, TextInput, pad_concatenated, padded_width
+from interlinear.config import ImageGrid
 from training.data.guide.piece_links import RowArrays, guide_matrix
 from training.data.prepare.prepared import TARGET, PreparedSplit
 

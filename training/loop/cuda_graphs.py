@@ -19,9 +19,9 @@ from typing import Protocol
 import torch
 from torch import nn
 
-from seq2seq.batch import Batch, tensors_of
-from seq2seq.devices import capture_stream, collection_paused, end_failed_capture, is_out_of_memory
-from seq2seq.losses.cross_entropy import SUMS, Loss
+from interlinear.batch import Batch, tensors_of
+from interlinear.devices import capture_stream, collection_paused, end_failed_capture, is_out_of_memory
+from interlinear.losses.cross_entropy import SUMS, Loss
 from training.loop.out_of_memory import error_summary
 
 # An epoch has some 40 shapes (tests/training/loop/test_batches.py), and frequent ones are met first. Further shapes run

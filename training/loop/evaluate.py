@@ -9,20 +9,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from seq2seq.batch import Batch
-from seq2seq.bundle import Bundle, ModelCard
-from seq2seq.devices import is_out_of_memory
-from seq2seq.generate import SequenceGenerator
-from seq2seq.generation_request import GenerationResult
-from seq2seq.metrics.metric import ReferenceSet, SystemOutputs
-from seq2seq.metrics.rouge import RougeL
-from seq2seq.metrics.score import Score
-from seq2seq.metrics.translation import Sacrebleu, bleu
-from seq2seq.model.model import Model
-from seq2seq.search import SearchOptions
-from seq2seq.search.captured import captured_on_gpu
-from seq2seq.search.step import SearchStep, search_step
-from seq2seq.text import join_subwords
+from interlinear.batch import Batch
+from interlinear.bundle import Bundle, ModelCard
+from interlinear.devices import is_out_of_memory
+from interlinear.generation.generator import SequenceGenerator
+from interlinear.generation.request import GenerationResult
+from interlinear.metrics.metric import ReferenceSet, SystemOutputs
+from interlinear.metrics.rouge import RougeL
+from interlinear.metrics.score import Score
+from interlinear.metrics.translation import Sacrebleu, bleu
+from interlinear.models.model import Model
+from interlinear.search import SearchOptions
+from interlinear.search.captured import captured_on_gpu
+from interlinear.search.step import SearchStep, search_step
+from interlinear.text import join_subwords
 from training.data.baselines import Baseline, most_frequent_output
 from training.data.prepare.prepared import PreparedData, PreparedSplit
 from training.events import TrainingJob

@@ -8,11 +8,11 @@ import numpy as np
 from PIL import Image
 from sacrebleu.metrics import CHRF
 
-from seq2seq.bundle import Bundle
-from seq2seq.generate import SequenceGenerator
-from seq2seq.generation_request import GenerationResult, Request
-from seq2seq.images.decode import decode_image
-from seq2seq.model.model import Model
+from interlinear.bundle import Bundle
+from interlinear.generation.generator import SequenceGenerator
+from interlinear.generation.request import GenerationResult, Request
+from interlinear.images.decode import decode_image
+from interlinear.models.model import Model
 from training.data.prepare.prepared import PreparedSplit
 from training.events import DevSet
 

@@ -4,10 +4,10 @@ import shutil
 from datetime import UTC, datetime
 from importlib.metadata import version
 
-from seq2seq.bundle import Limits, ModelCard, write_bundle
-from seq2seq.metrics.score import Score
-from seq2seq.model.model import Model
-from seq2seq.text import Tokenizer
+from interlinear.bundle import Limits, ModelCard, write_bundle
+from interlinear.metrics.score import Score
+from interlinear.models.model import Model
+from interlinear.text import Tokenizer
 from training.events import TrainingJob
 from training.loop.checkpoints.checkpoint_manager import save_errors
 from training.loop.evaluate import DevEvaluation

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import torch
 
-from seq2seq.batch import Batch, SourceInput, TextInput
-from seq2seq.memory_allocator import release_freed_memory
+from interlinear.batch import Batch, SourceInput, TextInput
+from interlinear.memory_allocator import release_freed_memory
 
 
 class RowDoesNotFitError(Exception):

@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeVar
 import torch
 from torch import Tensor
 
-from seq2seq.errors import InterlinearError, TrainingError
+from interlinear.errors import InterlinearError, TrainingError
 from training.loop.shared_memory import SharedMemoryBuffers, allocate_shared_buffers
 
 T = TypeVar("T")

@@ -10,10 +10,10 @@ from contextlib import AbstractContextManager
 import numpy as np
 import torch
 
-from seq2seq.alignment import Link, symmetrize
-from seq2seq.batch import collate
-from seq2seq.explain import largest_weights
-from seq2seq.model.model import Model
+from interlinear.alignment import Link, symmetrize
+from interlinear.batch import collate
+from interlinear.explanation import largest_weights
+from interlinear.models.model import Model
 from training.data.guide.piece_links import RowArrays, membership, piece_links
 from training.data.guide.stored_guide import WordLinks
 from training.data.prepare.prepared import TARGET, PreparedSplit

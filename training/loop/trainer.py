@@ -11,14 +11,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from seq2seq.batch import Batch
-from seq2seq.bundle import hash_weights, initialize_from, unique_weights
-from seq2seq.devices import is_out_of_memory
-from seq2seq.errors import TrainingError
-from seq2seq.images.networks import load_weights
-from seq2seq.memory_allocator import release_freed_memory
-from seq2seq.metrics.score import Score
-from seq2seq.model.model import Model, build
+from interlinear.batch import Batch
+from interlinear.bundle import hash_weights, initialize_from, unique_weights
+from interlinear.devices import is_out_of_memory
+from interlinear.errors import TrainingError
+from interlinear.images.networks import load_weights
+from interlinear.memory_allocator import release_freed_memory
+from interlinear.metrics.score import Score
+from interlinear.models.model import Model, build
 from training.data.guide.piece_links import INDEX, RowArrays
 from training.data.guide.stored_guide import WordLinks
 from training.data.prepare.prepared import PreparedData

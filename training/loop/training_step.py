@@ -10,11 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from seq2seq.batch import Batch
-from seq2seq.devices import computes_bf16, is_out_of_memory
-from seq2seq.losses.cross_entropy import SUMS, Loss
-from seq2seq.minimum_risk.minimum_risk import RiskOptions, minimum_risk_loss
-from seq2seq.model.model import Model
+from interlinear.batch import Batch
+from interlinear.devices import computes_bf16, is_out_of_memory
+from interlinear.losses.cross_entropy import SUMS, Loss
+from interlinear.minimum_risk.minimum_risk import RiskOptions, minimum_risk_loss
+from interlinear.models.model import Model
 from training.loop.checkpoints.training_state import TrainingProgress
 from training.loop.cuda_graphs import CapturedGradients, CaptureError
 from training.loop.optim import build_optimizer

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import psutil
 
-from seq2seq.config import ImageGrid
-from seq2seq.errors import UsageError
+from interlinear.config import ImageGrid
+from interlinear.errors import UsageError
 from training.data.prepare.prepared import TARGET, PreparedData
 from training.events import TrainingJob
 from training.loop.checkpoints.checkpoint_manager import CheckpointManager
@@ -45,7 +45,7 @@ def available_memory() -> int:
 def worker_bytes(recipe: Recipe) -> int:
     """Bytes that one worker needs at least: its process, and the parameters as training keeps them, with vocabularies
     of the recipe's full size."""
-    from seq2seq.model.parameter_shapes import parameter_counts
+    from interlinear.models.parameter_shapes import parameter_counts
 
     sizes = {name: source.vocabulary for name, source in recipe.texts.items()} | {"target": recipe.target.vocabulary}
     grids = {name: LARGEST_GRID for name, image in recipe.images.items() if image.encoder == "grid"}

@@ -14,7 +14,7 @@ from pathlib import Path
 import ray
 from ray.job_config import JobConfig
 
-from seq2seq.errors import InterlinearError, TrainingError, UsageError
+from interlinear.errors import InterlinearError, TrainingError, UsageError
 from training.ray.capacity import available_cpus
 from training.ray.failure_monitor import missing_resources
 

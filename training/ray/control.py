@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from seq2seq.errors import InterlinearError
+from interlinear.errors import InterlinearError
 from training.events import EpochReport, Outcome, StartReport, StepReport
 
 

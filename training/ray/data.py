@@ -17,7 +17,7 @@ from typing import Any, TypedDict, TypeVar
 
 import numpy as np
 
-from seq2seq.errors import DataError, InterlinearError, TrainingError
+from interlinear.errors import DataError, InterlinearError, TrainingError
 from training.data.arrays import write_atomically
 from training.data.cleaning import Cleaning, Reason, RowChecks
 from training.data.dataset import Dataset, Row, TextField, check_required_images, line_count_error, read_range

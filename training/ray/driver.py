@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, assert_never
 
-from seq2seq.errors import TrainingError
+from interlinear.errors import TrainingError
 from training.events import EpochReport, Observer, Observers, Outcome, StartReport, StepReport, TrainingJob
 from training.loop import process_group
 from training.loop.process_group import COLLECTIVE_TIMEOUT

@@ -4,7 +4,7 @@ import socket
 import time
 from collections.abc import Callable, Mapping
 
-from seq2seq.errors import TrainingError
+from interlinear.errors import TrainingError
 from training.ray.control import ControlStatus
 
 MAX_FAILURES = 3  # consecutive restarts of a group without progress

@@ -19,8 +19,8 @@ from typing import Any
 import yaml
 from pydantic import BaseModel
 
-from registry.address import user
-from seq2seq.errors import DataError, UsageError
+from interlinear.errors import DataError, UsageError
+from interlinear.registry.address import user
 from training.data.dataset import Dataset, open_dataset
 from training.data.dataset.description import read_description_file
 from training.data.uris import fingerprint

@@ -29,8 +29,8 @@ from ray.job_submission import JobDetails, JobStatus, JobSubmissionClient
 from ray.util.state import list_nodes
 from ray.util.state.exception import RayStateApiException
 
-from seq2seq.errors import TrainingError, UsageError
-from seq2seq.installation import shell_command
+from interlinear.errors import TrainingError, UsageError
+from interlinear.installation import shell_command
 from training.ray.job_package import MAX_KEPT_BYTES, JobPackage, JobSpec, unzip
 
 # Messages of Ray's client about its sockets and archives are noise.

@@ -15,7 +15,7 @@ from ray import tune
 from ray.exceptions import RayError
 from ray.tune.schedulers import ASHAScheduler, TrialScheduler
 
-from seq2seq.errors import TrainingError
+from interlinear.errors import TrainingError
 from training.events import EpochReport, Outcome, StartReport, StepReport, TrainingJob
 from training.loop.process_group import SingleProcess
 from training.ray.cluster import WorkerGroupConfig, last_error_line, ray_cluster

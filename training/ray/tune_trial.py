@@ -14,8 +14,8 @@ import ray.tune
 import ray.util
 import torch
 
-from seq2seq.errors import InterlinearError, TrainingError
-from seq2seq.memory_allocator import keep_freed_memory
+from interlinear.errors import InterlinearError, TrainingError
+from interlinear.memory_allocator import keep_freed_memory
 from training.events import EpochReport, Outcome, StartReport, StepReport, TrainingJob
 from training.loop import trainer
 from training.loop.process_group import SingleProcess

@@ -12,8 +12,8 @@ import ray
 import torch
 from ray.exceptions import RayError
 
-from seq2seq.errors import InterlinearError
-from seq2seq.memory_allocator import keep_freed_memory
+from interlinear.errors import InterlinearError
+from interlinear.memory_allocator import keep_freed_memory
 from training.events import EpochReport, Observer, Outcome, StartReport, StepReport, TrainingJob
 from training.loop import process_group, trainer
 from training.loop.process_group import WorkerLostError

@@ -8,10 +8,10 @@ from typing import Any
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from seq2seq.config import Architecture
-from seq2seq.errors import RecipeError
-from seq2seq.minimum_risk.minimum_risk import RiskOptions
-from seq2seq.search import SearchOptions
+from interlinear.config import Architecture
+from interlinear.errors import RecipeError
+from interlinear.minimum_risk.minimum_risk import RiskOptions
+from interlinear.search import SearchOptions
 from training.recipe.settings import (
     GuideSettings,
     ImageSettings,

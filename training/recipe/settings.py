@@ -7,11 +7,11 @@ from typing import Annotated, Literal, Self
 import yaml
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError, field_validator, model_validator
 
-from seq2seq.config import Architecture, ImageGrid, ImageNetwork, ModelConfig, TextVocabulary
-from seq2seq.errors import RecipeError
-from seq2seq.minimum_risk.minimum_risk import RiskOptions
-from seq2seq.search import LONGEST, SearchOptions
-from seq2seq.source_names import MT
+from interlinear.config import Architecture, ImageGrid, ImageNetwork, ModelConfig, TextVocabulary
+from interlinear.errors import RecipeError
+from interlinear.minimum_risk.minimum_risk import RiskOptions
+from interlinear.search import LONGEST, SearchOptions
+from interlinear.source_names import MT
 
 
 class RecipeSection(BaseModel):
@@ -69,7 +69,7 @@ class ImageSettings(RecipeSection):
         shape."""
         if self.pixels is None:
             return None
-        from seq2seq.images.networks import grid_shape
+        from interlinear.images.networks import grid_shape
 
         network = ImageNetwork(kind=self.network or "small", size=self.pixels, frozen=self.frozen)
         rows, columns, features = grid_shape(network)

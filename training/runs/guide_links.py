@@ -2,7 +2,7 @@
 
 import torch
 
-from seq2seq.errors import TrainingError
+from interlinear.errors import TrainingError
 from training.data.dataset import Dataset
 from training.data.guide.link_sources import Aligner, LinksFile, LinkSource, ReverseModel
 from training.data.prepare.prepared import TARGET
@@ -31,9 +31,9 @@ def load_reverse(name: str, source: str, dataset: Dataset, tracking: str | None)
 
     Raises TrainingError if it reads another language than the data's target, or writes another than its first text.
     """
-    from registry.resolve import fetch_bundle
-    from seq2seq.bundle import load
-    from seq2seq.generate import SequenceGenerator
+    from interlinear.bundle import load
+    from interlinear.generation.generator import SequenceGenerator
+    from interlinear.registry.resolve import fetch_bundle
 
     bundle = load(fetch_bundle(name, tracking).folder, "cuda" if torch.cuda.is_available() else "cpu")
     card = bundle.card

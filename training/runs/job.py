@@ -9,9 +9,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from seq2seq.bundle import read_card
-from seq2seq.errors import DataError, RecipeError, TrainingError, UsageError
-from seq2seq.files import checksum
+from interlinear.bundle import read_card
+from interlinear.errors import DataError, RecipeError, TrainingError, UsageError
+from interlinear.files import checksum
 from training.data.arrays import write_atomically
 from training.data.dataset import Dataset, open_dataset, read_references, read_rows
 from training.data.images.image_features import check_features_match
@@ -243,7 +243,7 @@ def create_run_folder(folder: Path) -> Iterator[None]:
 def fetch_initial_model(recipe: Recipe, prepared: PreparedData, tracking: str | None) -> Path:
     """The bundle that `training.init_from` names. Raises TrainingError where its vocabularies differ from the data's,
     and DataError where the data's image features were computed by another network than the model's."""
-    from registry.resolve import fetch_bundle
+    from interlinear.registry.resolve import fetch_bundle
 
     name = recipe.training.init_from
     assert name is not None

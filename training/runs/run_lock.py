@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from seq2seq.errors import TrainingError
+from interlinear.errors import TrainingError
 
 
 @contextmanager

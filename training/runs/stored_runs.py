@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
 
-from seq2seq.files import parse_checked_json
+from interlinear.files import parse_checked_json
 from training.events import EpochReport, Outcome, RunStorage, StartReport, StepReport, TrainingJob
 from training.loop.checkpoints.checkpoint_manager import CheckpointManager
 from training.loop.checkpoints.checkpoint_upload import complete_states

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Literal
 
-from seq2seq.errors import StorageError
+from interlinear.errors import StorageError
 
 
 @contextmanager

@@ -13,9 +13,9 @@ from uuid import uuid4
 
 from filelock import FileLock
 
-from registry.cache_folder import cache_folder
-from seq2seq.errors import DataError, TrainingError
-from seq2seq.files import checksum
+from interlinear.errors import DataError, TrainingError
+from interlinear.files import checksum
+from interlinear.registry.cache_folder import cache_folder
 from training.data.prepare.prepared import PreparedData
 from training.events import TrainingJob
 from training.storage.storage import Storage

@@ -24,9 +24,9 @@ from uuid import uuid4
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from seq2seq.errors import CorruptedError, StorageError, UsageError
-from seq2seq.files import checksum, fsync
-from seq2seq.installation import how_to_install
+from interlinear.errors import CorruptedError, StorageError, UsageError
+from interlinear.files import checksum, fsync
+from interlinear.installation import how_to_install
 from training.storage.local_file import LocalFile, local_errors
 
 MANIFEST = ".manifest.json"

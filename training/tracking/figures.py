@@ -3,14 +3,14 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from registry.curves import DEV_BLEU, DEV_PERPLEXITY, Curves, curve_title, ordered_values
-from seq2seq.bundle import Bundle
-from seq2seq.figures.curves import Curve, Panel, learning_curves
-from seq2seq.figures.grid import Languages
-from seq2seq.figures.matrices import attention_matrix, gate_strip
-from seq2seq.generate import SequenceGenerator
-from seq2seq.generation_request import GenerationResult
-from seq2seq.model.model import Model
+from interlinear.bundle import Bundle
+from interlinear.figures.curves import Curve, Panel, learning_curves
+from interlinear.figures.grid import Languages
+from interlinear.figures.matrices import attention_matrix, gate_strip
+from interlinear.generation.generator import SequenceGenerator
+from interlinear.generation.request import GenerationResult
+from interlinear.models.model import Model
+from interlinear.registry.curves import DEV_BLEU, DEV_PERPLEXITY, Curves, curve_title, ordered_values
 from training.data.prepare.prepared import PreparedData
 from training.events import TrainingJob
 

@@ -18,8 +18,8 @@ from typing import TypeVar
 from mlflow.entities import Metric, RunTag
 from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor
 
-from registry.store import MlflowStore
-from seq2seq.errors import RegistryError, RegistryUnavailableError
+from interlinear.errors import RegistryError, RegistryUnavailableError
+from interlinear.registry.store import MlflowStore
 
 T = TypeVar("T")
 

@@ -19,8 +19,11 @@ from mlflow.entities import Dataset, DatasetInput, InputTag, Param, Run
 from mlflow.utils.mlflow_tags import MLFLOW_RUN_NOTE
 from pydantic import ValidationError
 
-from registry.address import user
-from registry.curves import (
+from interlinear.bundle import Bundle, load, read_card
+from interlinear.errors import FigureError, RegistryError
+from interlinear.models.model import Model
+from interlinear.registry.address import user
+from interlinear.registry.curves import (
     BY_EPOCH,
     DEV_BLEU,
     DEV_GATE,
@@ -37,12 +40,9 @@ from registry.curves import (
     find_training_run,
     read_curves,
 )
-from registry.names import check_name
-from registry.store import LoggedBundle, MlflowStore
-from registry.store.mlflow_metadata import model_tags
-from seq2seq.bundle import Bundle, load, read_card
-from seq2seq.errors import FigureError, RegistryError
-from seq2seq.model.model import Model
+from interlinear.registry.names import check_name
+from interlinear.registry.store import LoggedBundle, MlflowStore
+from interlinear.registry.store.mlflow_metadata import model_tags
 from training.data.arrays import write_atomically
 from training.data.prepare.prepared import PreparedData
 from training.events import EpochReport, Outcome, StartReport, StepReport, TrainingJob, TrainingPlan

@@ -6,9 +6,9 @@ from types import TracebackType
 
 from pydantic import ValidationError
 
-from registry.curves import RUN_RECORD, RunRecord, create_group
-from registry.store import MlflowStore
-from seq2seq.errors import RegistryError
+from interlinear.errors import RegistryError
+from interlinear.registry.curves import RUN_RECORD, RunRecord, create_group
+from interlinear.registry.store import MlflowStore
 from training.data.arrays import write_atomically
 from training.events import EpochReport, Outcome, StartReport, StepReport, TrainingJob
 from training.tracking.run import Tracker

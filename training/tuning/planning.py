@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from seq2seq.errors import TrainingError, UsageError
+from interlinear.errors import TrainingError, UsageError
 from training.data.dataset import open_dataset
 from training.data.prepare.prepared import TARGET
 from training.events import TrainingJob, TrainingPlan

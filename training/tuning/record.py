@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from seq2seq.errors import TrainingError
+from interlinear.errors import TrainingError
 from training.data.arrays import write_atomically
 from training.events import EpochReport, Outcome, StartReport, StepReport, TrainingJob
 from training.tuning.space import Range

@@ -11,7 +11,7 @@ from typing import Any, Self
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from seq2seq.errors import UsageError
+from interlinear.errors import UsageError
 from training.recipe import Recipe
 from training.yaml_files import first_problem, load_yaml, read_mapping
 

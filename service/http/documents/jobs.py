@@ -2,7 +2,7 @@
 
 from fastapi import Request
 
-from seq2seq.terms import TermOptions
+from interlinear.generation.terms import TermOptions
 from service.files.file_job import FileJob, FileRequest
 from service.files.job_queue import FileJobs
 from service.http.dependencies import Caller, Service, ServiceDep, caller_within

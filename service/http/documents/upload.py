@@ -7,8 +7,8 @@ from typing import Annotated, Any, TypeVar
 from fastapi import Request
 from pydantic import WithJsonSchema
 
-from documents.files import suffix_of
-from seq2seq.errors import DataError
+from interlinear.documents.files import suffix_of
+from interlinear.errors import DataError
 from service.engine.preparation import run_inline_or_in_thread
 from service.files.file_store import StoredFile
 from service.files.job_queue import FileJobs

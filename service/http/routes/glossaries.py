@@ -8,9 +8,9 @@ from fastapi import APIRouter, Depends
 from pydantic import AfterValidator, Field, create_model
 from starlette.responses import PlainTextResponse, Response
 
-from seq2seq.errors import DataError, RequestError
-from seq2seq.terms import GlossaryEntry, TermFinder, TermOptions
-from seq2seq.terms.entries import EntriesFormat, parse_entries
+from interlinear.errors import DataError, RequestError
+from interlinear.generation.terms import GlossaryEntry, TermFinder, TermOptions
+from interlinear.generation.terms.entries import EntriesFormat, parse_entries
 from service.auth.auth import bearer_token
 from service.http.dependencies import Caller, CallerDep, ServiceDep
 from service.http.kept_glossaries import find_glossary, glossary_store, in_store, no_such_glossary, owner

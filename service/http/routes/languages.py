@@ -4,7 +4,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends
 
-from documents.files import SUFFIXES
+from interlinear.documents.files import SUFFIXES
 from interlinear.translation import language_tags as languages
 from service.http.dependencies import CallerDep, ServiceDep
 from service.http.openapi import body_documentation

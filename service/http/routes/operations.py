@@ -4,8 +4,8 @@ from fastapi import APIRouter, Request
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.responses import JSONResponse, Response
 
-from registry.credentials import mask_credentials
-from seq2seq.config import ImageGrid
+from interlinear.config import ImageGrid
+from interlinear.registry.credentials import mask_credentials
 from service.auth.scopes import Scope
 from service.http.dependencies import ServiceDep
 from service.http.responses import (

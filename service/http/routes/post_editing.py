@@ -2,8 +2,8 @@
 
 from fastapi import APIRouter
 
-from seq2seq.source_names import MT
-from seq2seq.text.edits import diff
+from interlinear.source_names import MT
+from interlinear.text.edits import diff
 from service.engine.admission import Reservation
 from service.http.dependencies import Service
 from service.http.pipeline import Generation, PipelineResult, generating_route

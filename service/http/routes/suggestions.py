@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar
 from fastapi import APIRouter, Depends
 from pydantic import AfterValidator, Field, create_model
 
-from seq2seq.errors import StoreError
+from interlinear.errors import StoreError
 from service.http.dependencies import Caller, CallerDep, Service, ServiceDep
 from service.http.openapi import body_documentation
 from service.http.parsing import parsed_body

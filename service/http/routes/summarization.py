@@ -4,8 +4,8 @@ from functools import partial
 
 from fastapi import APIRouter
 
+from interlinear.text.sentences import leading_sentences
 from interlinear.translation.paths import ModelPath
-from seq2seq.text.sentences import leading_sentences
 from service.engine.admission import Reservation
 from service.http.dependencies import Service
 from service.http.pipeline import Generation, PipelineResult, generating_route, model_inputs, unwrap

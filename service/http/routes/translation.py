@@ -4,9 +4,9 @@ from functools import partial
 
 from fastapi import APIRouter
 
+from interlinear.bundle import Task
 from interlinear.translation.detection import CERTAIN_ENOUGH, guess_of, is_certain
 from interlinear.translation.language_tags import language_name
-from seq2seq.bundle import Task
 from service.engine.admission import Reservation
 from service.http.dependencies import Service
 from service.http.pipeline import Generation, PipelineResult, generating_route, model_inputs, read_texts, unwrap

@@ -1,8 +1,8 @@
 """Documents as sentences: equal ones once, their tags, and the texts made of their translations."""
 
-from documents import AlignedText, parse_html
+from interlinear.documents import AlignedText, parse_html
+from interlinear.generation.terms import Term
 from interlinear.translation.sentences import LONGEST, DocumentSentences, Sentence
-from seq2seq.terms import Term
 
 HTML = "<p>Ein Hund.  Eine <b>Katze</b>.</p> <p>Eine Katze.</p><p title='Ein Hund.'>Ein Hund. Ein <i>Kind.</i></p>"
 

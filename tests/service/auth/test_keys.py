@@ -22,7 +22,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from interlinear.cli import run as interlinear
-from seq2seq.errors import KeyFileError, UsageError
+from interlinear.errors import KeyFileError, UsageError
 from service.auth.key_cache import KeyCache
 from service.auth.key_store import KEY_PATTERN, KeyStore, RateUsage
 from service.auth.rate_limits import RateLimit, RateLimiter

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from seq2seq.bundle import load
+from interlinear.bundle import load
 from service.engine.protocol import Event
 from service.engine.search_thread import SearchThread
 

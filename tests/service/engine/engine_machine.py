@@ -16,11 +16,11 @@ import torch
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
-from seq2seq.bundle import Bundle
-from seq2seq.generate import SequenceGenerator
-from seq2seq.generation_request import GenerationResult, Request
-from seq2seq.model.model import Model
-from seq2seq.search import SearchOptions
+from interlinear.bundle import Bundle
+from interlinear.generation.generator import SequenceGenerator
+from interlinear.generation.request import GenerationResult, Request
+from interlinear.models.model import Model
+from interlinear.search import SearchOptions
 from service.engine.admission import QueueLoad
 from service.engine.dispatch import EngineError
 from service.engine.engine import Engine

@@ -4,7 +4,7 @@ import pytest
 import torch
 from starlette.testclient import TestClient
 
-from seq2seq.search.compiled import resolve_compile
+from interlinear.search.compiled import resolve_compile
 from service.app import create_app
 from tests.service.engine.test_engine import MANY
 

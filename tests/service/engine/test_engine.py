@@ -13,10 +13,10 @@ import httpx
 import pytest
 from starlette.testclient import TestClient
 
-from seq2seq.bundle import load
-from seq2seq.generation_request import Request
-from seq2seq.model.model import Model
-from seq2seq.search import SearchOptions
+from interlinear.bundle import load
+from interlinear.generation.request import Request
+from interlinear.models.model import Model
+from interlinear.search import SearchOptions
 from service.app import create_app
 from service.engine.admission import QueueLoad
 from service.engine.protocol import Add, EngineRequest

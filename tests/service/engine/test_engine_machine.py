@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule, run_state_machine_as_test
 
-from seq2seq.bundle import load
-from seq2seq.generation_request import GenerationResult, Request
+from interlinear.bundle import load
+from interlinear.generation.request import GenerationResult, Request
 from service.engine.dispatch import EngineError
 from service.engine.engine import Engine
 from service.engine.search_thread import SearchThread

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seq2seq.bundle import load
-from seq2seq.generate import SequenceGenerator
-from seq2seq.generation_request import Request
-from seq2seq.search import SearchOptions
+from interlinear.bundle import load
+from interlinear.generation.generator import SequenceGenerator
+from interlinear.generation.request import Request
+from interlinear.search import SearchOptions
 from service.engine.admission import Admission
 from service.engine.fair_queue import FairQueue
 from service.engine.protocol import Add, AddCaller, EngineOutputs, EngineRequest, Event, Scheduled

@@ -6,10 +6,10 @@ import httpx
 import pytest
 import torch
 
-from seq2seq.bundle import load
-from seq2seq.generate import SequenceGenerator
-from seq2seq.generation_request import GenerationResult, Request
-from seq2seq.search import SearchOptions
+from interlinear.bundle import load
+from interlinear.generation.generator import SequenceGenerator
+from interlinear.generation.request import GenerationResult, Request
+from interlinear.search import SearchOptions
 from tests.service.engine.test_engine import DOG, MANY, until
 from tests.service.engine.test_processes import REQUESTS, SECONDS, processes, response_values
 

@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule, run_state_machine_as_test
 
-from seq2seq.bundle import load
-from seq2seq.generation_request import GenerationResult
+from interlinear.bundle import load
+from interlinear.generation.request import GenerationResult
 from service.engine import pool
 from service.engine.engine import Engine
 from service.engine.pool import WorkerHandle

@@ -16,9 +16,9 @@ import httpx
 import numpy as np
 import pytest
 
-from seq2seq.bundle import load
-from seq2seq.bundle.precision import resolve_precision
-from seq2seq.errors import BundleError, InterlinearError
+from interlinear.bundle import load
+from interlinear.bundle.precision import resolve_precision
+from interlinear.errors import BundleError, InterlinearError
 from service.app import create_app
 from service.engine.pool import STABLE_SECONDS, WorkerHandle
 from service.engine.process import SearchProcess, load_model

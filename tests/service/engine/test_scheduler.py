@@ -7,16 +7,16 @@ from dataclasses import replace
 
 import pytest
 
-from seq2seq.bundle import load
-from seq2seq.generate import SequenceGenerator
-from seq2seq.generation_request import EncodedRequest, Request
-from seq2seq.search import SearchOptions
-from seq2seq.search.captured import CapturedStep
-from seq2seq.text import Encoded
+from interlinear.bundle import load
+from interlinear.generation.generator import SequenceGenerator
+from interlinear.generation.request import EncodedRequest, Request
+from interlinear.search import SearchOptions
+from interlinear.search.captured import CapturedStep
+from interlinear.text import Encoded
 from service.engine.protocol import Abort, Add, EngineOutputs, EngineRequest, Event, Ping, Pong, Scheduled, SearchFailed
 from service.engine.scheduler import MAX_HELD_STEPS, BatchScheduler
 from service.engine.search_thread import HEARTBEAT_SECONDS, SearchThread
-from tests.seq2seq.search.test_captured import Recomputed
+from tests.interlinear.search.test_captured import Recomputed
 from tests.service.conftest import until
 from tests.service.engine.conftest import SLOTS
 from tests.service.engine.test_engine import MANY, before_its_layers

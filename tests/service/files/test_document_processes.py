@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from documents import AlignedText
-from documents.values.values import ReadOptions
+from interlinear.documents import AlignedText
+from interlinear.documents.values.values import ReadOptions
+from interlinear.generation.terms import GlossaryEntry, Term, TermOptions
 from interlinear.translation.sentences import Sentence
-from seq2seq.terms import GlossaryEntry, Term, TermOptions
 from service.files import document_processes
 from service.files.document_processes import DocumentProcesses
 from service.files.worker_protocol import DocumentRequest, write_aligned
 from service.problems import Problem
-from tests.documents.packages import docx, run
+from tests.interlinear.documents.packages import docx, run
 
 HTML = "<p>Ein <b>Hund</b> da.</p>"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from seq2seq.errors import ServiceError
+from interlinear.errors import ServiceError
 from service.files.file_store import FileStore, StoreFullError
 
 KILLED = """

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from documents.values.values import ReadOptions
-from seq2seq.terms import TermOptions
+from interlinear.documents.values.values import ReadOptions
+from interlinear.generation.terms import TermOptions
 from service.files.file_job import FileJob, FileRequest
 from service.files.job_queue import FileJobs
 from service.metrics import Metrics

@@ -6,16 +6,16 @@ import httpx
 import pytest
 from starlette.testclient import TestClient
 
-import seq2seq
-from documents.files import SUFFIXES, parse_file
-from interlinear.decoding.document_translation import translate_document
-from interlinear.decoding.glossary import terms_finder
+import interlinear
+from interlinear.cli.decoding.document_translation import translate_document
+from interlinear.cli.decoding.glossary import terms_finder
+from interlinear.documents.files import SUFFIXES, parse_file
+from interlinear.errors import DataError
+from interlinear.generation.generator import SequenceGenerator
 from interlinear.translation.offline import OfflineModel
 from interlinear.translation.splitting import SplitOptions
-from seq2seq.errors import DataError
-from seq2seq.generate import SequenceGenerator
 from service.app import create_app
-from tests.documents.formats import document
+from tests.interlinear.documents.formats import document
 from tests.parameters import slow_but
 
 FOLDER = Path(__file__).parents[2] / "data" / "documents"
@@ -32,7 +32,7 @@ def client(one_model):
 
 @pytest.fixture(scope="module")
 def by_command(bundles):
-    bundle = seq2seq.load(bundles.de_en)
+    bundle = interlinear.load(bundles.de_en)
     model = OfflineModel(SequenceGenerator(bundle))
     find_terms = terms_finder(bundle, None, None, True, False)
 

@@ -3,10 +3,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from documents import AlignedText
-from documents.values.values import ReadOptions
+from interlinear.documents import AlignedText
+from interlinear.documents.values.values import ReadOptions
+from interlinear.generation.terms import GlossaryEntry, Term, TermOptions
 from interlinear.translation.sentences import Sentence
-from seq2seq.terms import GlossaryEntry, Term, TermOptions
 from service.files.worker_protocol import (
     DocumentRequest,
     read_aligned,

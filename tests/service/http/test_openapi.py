@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from seq2seq.bundle import load
+from interlinear.bundle import load
 from service.http.openapi import add_examples
 from service.models import ServedModel, ServedModels
 

@@ -10,10 +10,10 @@ import httpx
 import pytest
 from starlette.testclient import TestClient
 
-from seq2seq.bundle import load
-from seq2seq.generate import SequenceGenerator
-from seq2seq.generation_request import Request
-from seq2seq.search import SearchOptions
+from interlinear.bundle import load
+from interlinear.generation.generator import SequenceGenerator
+from interlinear.generation.request import Request
+from interlinear.search import SearchOptions
 from service.app import create_app
 from service.auth.key_store import KeyStore
 from tests.service.conftest import sent, sentences, until

@@ -9,12 +9,12 @@ import httpx
 import pytest
 import torch
 
-from seq2seq.bundle import ModelCard, write_bundle
-from seq2seq.config import ModelConfig, TextVocabulary
-from seq2seq.explain import Explanation
-from seq2seq.model.model import build
-from seq2seq.search import SearchOptions
-from seq2seq.text import TextConfig, Tokenizer
+from interlinear.bundle import ModelCard, write_bundle
+from interlinear.config import ModelConfig, TextVocabulary
+from interlinear.explanation import Explanation
+from interlinear.models.model import build
+from interlinear.search import SearchOptions
+from interlinear.text import TextConfig, Tokenizer
 from tests.service.conftest import SEVERAL, served
 from tests.service.http.test_streaming import EVENTS, read
 

@@ -12,14 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
-import seq2seq
-from documents import AlignedText, parse_html
+import interlinear
+from interlinear.documents import AlignedText, parse_html
+from interlinear.generation.request import Request
+from interlinear.search import SearchOptions
 from interlinear.translation.detection import LanguageGuess
 from interlinear.translation.split_input import SplitInput
 from interlinear.translation.splitting import SplitOptions
 from research.quality.markup import TagReader, expected_tags, fragments
-from seq2seq.generation_request import Request
-from seq2seq.search import SearchOptions
 from service.app import create_app
 from service.inference import segmentation
 from service.inference.markup import escape_html, read_source, unescape
@@ -155,7 +155,7 @@ def test_soft_hyphens_do_not_reach_the_model(client):
 
 
 def test_only_sentences_with_tags_between_their_words_are_aligned(bundles):
-    model = ServedModel("de-en", "1", (), seq2seq.load(bundles.de_en), 4, 5)
+    model = ServedModel("de-en", "1", (), interlinear.load(bundles.de_en), 4, 5)
     request = Request({"source": ""}, SearchOptions())
     document = parse_html("<p><b>Ein Hund läuft.</b> Eine <i>Frau</i> sitzt. <u>Da.</u></p><p>Ein Hund.</p>")
     split = SplitInput.of_markup(model, request, document, SplitOptions(lambda *_: True))

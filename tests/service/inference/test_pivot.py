@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
+from interlinear.explanation import Explanation
+from interlinear.generation.request import GenerationResult, Request
+from interlinear.search import SearchOptions
 from interlinear.translation import pivoting as pivoting_module
 from interlinear.translation.pivoting import PIVOT_OUTPUTS
 from interlinear.translation.splitting import Search, Step
-from seq2seq.explain import Explanation
-from seq2seq.generation_request import GenerationResult, Request
-from seq2seq.search import SearchOptions
 from service.app import create_app
 from service.engine.admission import QueueLoad
 from service.inference import searching

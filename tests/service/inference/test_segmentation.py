@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
+from interlinear.explanation import Explanation
+from interlinear.text.sentences import estimated_sentences, min_sentences, split_sentences_by_line
 from interlinear.translation.merging import best_combinations
-from seq2seq.explain import Explanation
-from seq2seq.text.sentences import estimated_sentences, min_sentences, split_sentences_by_line
 from service.app import create_app
 from service.engine.preparation import PreparationPool
 from service.problems import Problem

@@ -9,7 +9,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
-from seq2seq.search import SearchOptions
+from interlinear.search import SearchOptions
 from service.auth.key_store import KeyStore
 from service.settings import ServedModelConfig, Settings
 from tests.service.balls import picture

@@ -8,9 +8,9 @@ import pytest
 import torch
 from playwright.sync_api import expect
 
-from seq2seq.bundle import load, write_bundle
-from seq2seq.search import SearchOptions
-from seq2seq.text import END
+from interlinear.bundle import load, write_bundle
+from interlinear.search import SearchOptions
+from interlinear.text import END
 from tests.service.conftest import changed, sentences, served
 from tests.service.playground.pages import (
     DOG,

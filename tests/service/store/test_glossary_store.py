@@ -7,8 +7,8 @@ from datetime import date
 
 import pytest
 
-from seq2seq.terms import GlossaryEntry
-from seq2seq.terms.entries import write_entries
+from interlinear.generation.terms import GlossaryEntry
+from interlinear.generation.terms.entries import write_entries
 from service.auth.key_store import KeyStore
 from service.store.glossary_store import GlossariesFullError, Glossary, GlossaryStore
 

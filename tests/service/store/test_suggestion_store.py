@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from seq2seq.errors import KeyFileError, StoreError
+from interlinear.errors import KeyFileError, StoreError
 from service.auth.key_store import KeyStore
 from service.store.suggestion_store import Suggestion, SuggestionsFullError, SuggestionStore
 

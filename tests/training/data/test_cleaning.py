@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlinear.cli import run
-from seq2seq.errors import DataError
-from seq2seq.text import TextConfig
+from interlinear.errors import DataError
+from interlinear.text import TextConfig
 from training.data import cleaning as module
 from training.data.cleaning import Cleaning, Reason, mark_duplicates
 from training.data.dataset import Dataset, open_dataset

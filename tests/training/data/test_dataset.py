@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from seq2seq.errors import DataError, UnknownDataError
+from interlinear.errors import DataError, UnknownDataError
 from training.data.dataset import Dataset, dataset_names, open_dataset, read_lines, read_rows
 
 DESCRIPTION = {

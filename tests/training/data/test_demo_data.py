@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from seq2seq.text import TextConfig, Tokenizer
+from interlinear.text import TextConfig, Tokenizer
 from training.data.dataset import open_dataset, read_rows
 from training.yaml_files import resource_folder
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from seq2seq.errors import DataError, UsageError
+from interlinear.errors import DataError, UsageError
 from training.data.dataset import Dataset
 from training.data.dataset.description import DownloadSource
 from training.data.fetch import MAX_ATTEMPTS, check_complete, fetch

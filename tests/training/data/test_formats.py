@@ -11,7 +11,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seq2seq.errors import DataError
+from interlinear.errors import DataError
 from training.data import formats
 from training.data.dataset import Dataset, open_dataset, read_range, read_rows
 from training.data.formats import Part, count_lines, read_part

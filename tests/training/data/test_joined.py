@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from seq2seq.errors import DataError
+from interlinear.errors import DataError
 from training.data.dataset import Dataset, open_dataset, read_lines, read_rows
 
 FILES = [[f"{letter}{i}" for i in range(size)] for letter, size in (("a", 50), ("b", 31))]

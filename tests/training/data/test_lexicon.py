@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from seq2seq.errors import DataError, RecipeError
+from interlinear.errors import DataError, RecipeError
 from training.data.dataset import Dataset, open_dataset, read_rows
 from training.data.lexicon import with_lexicon_lines
 from training.recipe import load_recipe

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from seq2seq.errors import DataError
+from interlinear.errors import DataError
 from training.data.text_lines import CHUNK, LineReader, clean_text, read_file
 
 LINES = ["Ein Hund läuft.", "", "日本語 „so“", "🙂 Ende"]

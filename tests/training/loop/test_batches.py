@@ -11,8 +11,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seq2seq.batch import Batch, TextInput
-from seq2seq.text import END, PAD
+from interlinear.batch import Batch, TextInput
+from interlinear.text import END, PAD
 from training.data.prepare.prepared import PreparedData, PreparedSplit, Skipped, SplitRecord, ends_file, ids_file
 from training.loop.batches import LENGTH_MULTIPLE, PREFETCH, ROW_MULTIPLE, BatchLoader, BatchPlan
 from training.loop.windows import plan_epoch

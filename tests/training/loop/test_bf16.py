@@ -2,7 +2,7 @@
 
 import torch
 
-from seq2seq.devices import computes_bf16
+from interlinear.devices import computes_bf16
 from tests.training.observers import RecordingObserver
 from tests.training.toy import toy_job
 from training.loop.trainer import train

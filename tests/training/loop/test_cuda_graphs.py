@@ -16,11 +16,11 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from seq2seq.batch import tensors_of
-from seq2seq.minimum_risk.minimum_risk import RiskOptions
-from seq2seq.search.captured import CapturedStep
-from seq2seq.search.step import search_step
-from tests.seq2seq.recipes import EACH_ORDER, each_recipe, small
+from interlinear.batch import tensors_of
+from interlinear.minimum_risk.minimum_risk import RiskOptions
+from interlinear.search.captured import CapturedStep
+from interlinear.search.step import search_step
+from tests.interlinear.recipes import EACH_ORDER, each_recipe, small
 from tests.training.loop.test_out_of_memory import WHOLE, assert_same, assert_two_workers_equal_one, first_update, fits
 from tests.training.loop.updates import SHAPES, batches_of, step_of, updates, weights_of, with_guide
 from tests.training.observers import RecordingObserver, StopAfterUpdates

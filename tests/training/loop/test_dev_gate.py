@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 import torch
 
-import seq2seq
-from seq2seq.batch import collate
+import interlinear
+from interlinear.batch import collate
 from tests.training.observers import RecordingObserver
 from tests.training.toy import toy_job
 from training.data.prepare.prepared import PreparedData
@@ -20,7 +20,7 @@ def test_the_gate_of_an_epoch_is_the_mean_over_all_words_of_the_dev_set(tmp_path
     job = toy_job(tmp_path, recipe="contextual_gates", settings=settings)
     outcome = train(job, observers=[notes])
     assert outcome.bundle
-    model = seq2seq.load(outcome.bundle).model
+    model = interlinear.load(outcome.bundle).model
     dev = PreparedData.load(job.prepared).split("dev")
     gates = []
     with torch.inference_mode():

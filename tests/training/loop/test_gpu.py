@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from seq2seq.batch import Batch
-from seq2seq.model.model import Model
+from interlinear.batch import Batch
+from interlinear.models.model import Model
 from tests.gpu import GPU, ON_GPU, RECIPES, on_devices, sample, sample_batch, waits_raised
 from training.loop.process_group import SingleProcess
 from training.loop.training_step import Objective, ResultCopy, StepResult, TrainingStep

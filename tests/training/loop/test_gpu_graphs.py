@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from tests.seq2seq.recipes import RECIPES, small
+from tests.interlinear.recipes import RECIPES, small
 from tests.training.loop.updates import SHAPES, batches_of, step_of, updates, weights_of
 from training.loop.training_step import ResultCopy, TrainingStep
 

@@ -12,13 +12,13 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-import seq2seq
-from interlinear.commands.info import model_facts
-from seq2seq.alignment import bidirectional_alignment
-from seq2seq.attention_reading import READINGS
-from seq2seq.errors import TrainingError
-from seq2seq.generate import SequenceGenerator
-from tests.seq2seq.recipes import small
+import interlinear
+from interlinear.alignment import bidirectional_alignment
+from interlinear.cli.commands.info import model_facts
+from interlinear.errors import TrainingError
+from interlinear.generation.generator import SequenceGenerator
+from interlinear.models.attention_reading import READINGS
+from tests.interlinear.recipes import small
 from tests.training.loop.test_trainer import assert_the_updates_of_one
 from tests.training.loop.updates import batches_of, with_guide
 from tests.training.observers import RecordingObserver, StopAfterUpdates
@@ -64,7 +64,7 @@ def alignment_error(bundle: Path | None, folder: Path) -> float:
     pairs = list(
         zip(*((folder / f"test.{side}").read_text().splitlines() for side in ("source", "target")), strict=True)
     )
-    generator = SequenceGenerator(seq2seq.load(bundle))
+    generator = SequenceGenerator(interlinear.load(bundle))
     right = found = sure = 0
     for explanation in generator.align(
         [({"source": source}, target) for source, target in pairs], reading=READINGS["attention"]
@@ -86,7 +86,7 @@ def test_a_guided_model_aligns_better(tmp_path: Path, recipe: str) -> None:
     losses = [report.train_guide for report in notes.epochs]
     assert all(loss is not None for loss in losses) and losses == sorted(losses, key=lambda loss: -(loss or 0.0))
     assert guided.bundle
-    card = seq2seq.load(guided.bundle).card
+    card = interlinear.load(guided.bundle).card
     assert card.recipe["training"]["guide"] == {"from": str(tmp_path / "links"), "weight": 0.3}
     assert f"- attention guided by: word links, {card.guide}\n" in (guided.bundle / "README.md").read_text()
     facts = model_facts(str(guided.bundle), None)
@@ -160,7 +160,7 @@ def test_alignments_are_those_of_align_in_both_directions(models: Models) -> Non
     job = toy_job(models.folder, "prepared", settings=self_settings(models))
     ready = PreparedData.load(job.prepared)
     assert isinstance(ready.guide, WordLinks)
-    own, opposite = (SequenceGenerator(seq2seq.load(bundle)) for bundle in (models.forward, models.backward))
+    own, opposite = (SequenceGenerator(interlinear.load(bundle)) for bundle in (models.forward, models.backward))
     split = ready.split("train")
     found = align_training_pairs(
         own.bundle.model, split, ready.guide, SingleProcess(), torch.device("cpu"), nullcontext

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 import torch
 
-import seq2seq
-from seq2seq.errors import BundleError, TrainingError, UsageError
+import interlinear
+from interlinear.errors import BundleError, TrainingError, UsageError
 from tests.training.observers import RecordingObserver
 from tests.training.toy import toy_job, write_corpus
 from training.events import TrainingJob
@@ -31,7 +31,7 @@ def test_matching_parameters_are_loaded_and_the_others_named(star: Path) -> None
     notes = RecordingObserver()
     training = Trainer(job(star), SingleProcess(), [notes], torch.device("cpu"))
     training.initialize()
-    trained = dict(seq2seq.load(star / "runs/star/bundle").model.named_parameters())
+    trained = dict(interlinear.load(star / "runs/star/bundle").model.named_parameters())
     own = dict(training.model.named_parameters())
     for name, weight in trained.items():
         assert torch.equal(own[name], weight), name

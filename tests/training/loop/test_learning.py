@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-import seq2seq
-from seq2seq.generate import SequenceGenerator
-from seq2seq.generation_request import GenerationResult, Request
-from seq2seq.search import SearchOptions
-from tests.seq2seq.recipes import EACH_ORDER
-from tests.seq2seq.systems import SYSTEMS
+import interlinear
+from interlinear.generation.generator import SequenceGenerator
+from interlinear.generation.request import GenerationResult, Request
+from interlinear.search import SearchOptions
+from tests.interlinear.recipes import EACH_ORDER
+from tests.interlinear.systems import SYSTEMS
 from tests.training.toy import write_strings
 from training.loop.trainer import train
 from training.runs.job import create_job
@@ -68,7 +68,7 @@ def test_it_learns(data: Callable[[str], Path], tmp_path: Path, system: str, tas
     sources = (folder / "test.source").read_text().splitlines()
     targets = (folder / "test.target").read_text().splitlines()
     requests = (Request({"source": line}, SearchOptions(beam=1)) for line in sources)
-    answers = SequenceGenerator(seq2seq.load(outcome.bundle), slots=100, width=1).generate(requests)
+    answers = SequenceGenerator(interlinear.load(outcome.bundle), slots=100, width=1).generate(requests)
     right = [
         isinstance(answer, GenerationResult) and answer.candidates[0].text == target
         for answer, target in zip(answers, targets, strict=True)

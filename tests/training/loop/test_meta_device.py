@@ -10,10 +10,10 @@ from typing import Literal
 import pytest
 import torch
 
-from seq2seq.minimum_risk.minimum_risk import RiskOptions, expected_risk, pack_candidates, sample_step
-from seq2seq.model.decoder import repeat
-from seq2seq.text import BEGIN
-from tests.seq2seq.recipes import TARGETS, each_recipe, small
+from interlinear.minimum_risk.minimum_risk import RiskOptions, expected_risk, pack_candidates, sample_step
+from interlinear.models.recurrent.decoder import repeat
+from interlinear.text import BEGIN
+from tests.interlinear.recipes import TARGETS, each_recipe, small
 
 META = torch.device("meta")
 

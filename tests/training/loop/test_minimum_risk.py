@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 import torch
 
-import seq2seq
-from seq2seq.batch import collate
-from seq2seq.minimum_risk.minimum_risk import RiskOptions, expected_risk, generate_candidates, minimum_risk_loss
-from tests.seq2seq.systems import SYSTEMS, every_system, model_of
+import interlinear
+from interlinear.batch import collate
+from interlinear.minimum_risk.minimum_risk import RiskOptions, expected_risk, generate_candidates, minimum_risk_loss
+from tests.interlinear.systems import SYSTEMS, every_system, model_of
 from tests.training.loop.test_trainer import assert_the_updates_of_one
 from tests.training.observers import RecordingObserver, StopAfterUpdates
 from tests.training.toy import toy_job
@@ -117,7 +117,7 @@ def test_minimum_risk_raises_its_metric(undertrained: Path) -> None:
         "training.epochs=4", "training.epoch_updates=12", "training.dev_sentences=40", "training.seed=1",
     )  # fmt: skip
     outcome = train(job(undertrained, "raised", *settings), observers=[notes])
-    before = seq2seq.load(undertrained / "runs/early/bundle").card.metrics["dev_bleu"].score
+    before = interlinear.load(undertrained / "runs/early/bundle").card.metrics["dev_bleu"].score
     assert before < 60
     # Of a model that can do too little there is nothing to raise (12 to 11); from 20 on: 20 to 90, 31 to 89, 54 to 94.
     assert outcome.dev_bleu is not None and outcome.dev_bleu.score > before + 20, outcome.dev_bleu

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 import torch
 
-from seq2seq.devices import is_out_of_memory
-from seq2seq.errors import TrainingError
-from seq2seq.minimum_risk.minimum_risk import RiskOptions
+from interlinear.devices import is_out_of_memory
+from interlinear.errors import TrainingError
+from interlinear.minimum_risk.minimum_risk import RiskOptions
 from tests.processes import in_ranks
 from tests.training.observers import RecordingObserver
 from tests.training.toy import toy_job, write_corpus

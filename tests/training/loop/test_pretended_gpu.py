@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from seq2seq.devices import to_device
+from interlinear.devices import to_device
+from tests.interlinear.recipes import EACH_ORDER, RECIPES, each_recipe, small
 from tests.pretended_gpu.device import pretended_gpu
 from tests.pretended_gpu.process import on_a_pretended_gpu
-from tests.seq2seq.recipes import EACH_ORDER, RECIPES, each_recipe, small
 from tests.training.loop.updates import with_guide
 from training.loop.process_group import SingleProcess
 from training.loop.training_step import Objective, ResultCopy, TrainingStep

@@ -11,7 +11,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from seq2seq.errors import TrainingError
+from interlinear.errors import TrainingError
 from tests.processes import in_ranks
 from tests.training.loop.test_out_of_memory import fits
 from tests.training.observers import RecordingObserver, StopAfterUpdates

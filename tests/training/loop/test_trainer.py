@@ -19,12 +19,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file
 
-import seq2seq
+import interlinear
 from interlinear import cli
-from seq2seq.bundle import hash_weights
-from seq2seq.errors import TrainingError
-from seq2seq.generate import SequenceGenerator
-from seq2seq.generation_request import Request
+from interlinear.bundle import hash_weights
+from interlinear.errors import TrainingError
+from interlinear.generation.generator import SequenceGenerator
+from interlinear.generation.request import Request
 from tests.damage import DAMAGE, Damage
 from tests.processes import command, in_ranks
 from tests.training.observers import RecordingObserver, StopAfterUpdates
@@ -53,7 +53,7 @@ def test_it_learns_and_its_bundle_translates(uninterrupted: tuple[Path, Outcome,
     assert outcome.dev_bleu is not None and outcome.dev_bleu.score > 90
     assert notes.epochs[-1].train_loss < notes.epochs[0].train_loss / 5
     assert outcome.bundle is not None
-    bundle = seq2seq.load(outcome.bundle)
+    bundle = interlinear.load(outcome.bundle)
     assert bundle.card.weights_sha256 == outcome.weights_sha256
     assert bundle.card.languages == {"source": "de", "target": "en"}
     dev = (folder / "dev.source").read_text().splitlines()
@@ -84,7 +84,7 @@ def test_rouge_selects_the_best_epoch_when_configured(tmp_path: Path) -> None:
     outcome = train(toy_job(tmp_path, settings=["training.score=rouge-l", "training.average=1"]), observers=[notes])
     rouge = [report.dev_rouge.score for report in notes.epochs if report.dev_rouge]
     assert len(rouge) == 3 and outcome.averaged == (rouge.index(max(rouge)) + 1,)
-    card = seq2seq.load(outcome.bundle).card if outcome.bundle else None
+    card = interlinear.load(outcome.bundle).card if outcome.bundle else None
     assert card and card.metrics["dev_rouge_l"].score == pytest.approx(max(rouge))
 
 
@@ -355,7 +355,7 @@ def assert_the_updates_of_one(alone: TrainingJob, shared: TrainingJob, tolerance
     """Assert that two workers end with the same weights, equal to those of one process up to rounding."""
     assert len(set(in_ranks(2, shared_training, shared))) == 1
     outcome = train(alone)
-    ours, theirs = (seq2seq.load(outcome.bundle), seq2seq.load(shared.run / "bundle"))
+    ours, theirs = (interlinear.load(outcome.bundle), interlinear.load(shared.run / "bundle"))
     for (name, one), (_, two) in zip(ours.model.named_parameters(), theirs.model.named_parameters(), strict=True):
         torch.testing.assert_close(one, two, rtol=0, atol=tolerance, msg=lambda m, n=name: f"{n}: {m}")
 
@@ -419,7 +419,7 @@ def test_ranks_resume_from_one_state_if_one_rank_cannot_read_the_newest(
     assert first.done == second.done == (3 if rank == 0 else 7)
     assert first.weights_sha256 == second.weights_sha256 is not None
     assert [str(jobs[0].run / "checkpoints/state-000000007") in said for said in first.warnings] == [True] * (rank == 0)
-    assert seq2seq.load(jobs[0].run / "bundle").card.weights_sha256 == first.weights_sha256
+    assert interlinear.load(jobs[0].run / "bundle").card.weights_sha256 == first.weights_sha256
 
 
 @pytest.mark.slow

@@ -7,10 +7,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from seq2seq.batch import Batch, TextInput, collate, stack_images, target_lengths
-from seq2seq.images.decode import blank_image
-from seq2seq.model.model import Model
-from tests.seq2seq.recipes import small
+from interlinear.batch import Batch, TextInput, collate, stack_images, target_lengths
+from interlinear.images.decode import blank_image
+from interlinear.models.model import Model
+from tests.interlinear.recipes import small
 from training.loop.process_group import ProcessGroup, SingleProcess
 from training.loop.training_step import Objective, ResultCopy, TrainingStep
 from training.recipe import load_recipe

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from seq2seq.errors import UsageError
+from interlinear.errors import UsageError
 from tests.training.observers import StopAfterUpdates
 from tests.training.toy import toy_job
 from training.loop.trainer import train

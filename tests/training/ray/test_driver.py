@@ -15,8 +15,8 @@ import psutil
 import pytest
 import torch
 
-import seq2seq
-from seq2seq.errors import TrainingError, UsageError
+import interlinear
+from interlinear.errors import TrainingError, UsageError
 from tests.training.observers import RecordingObserver
 from tests.training.toy import toy_job
 from training.events import EpochReport, Outcome, StartReport, StepReport, TrainingJob
@@ -73,7 +73,7 @@ def test_two_workers_equal_one_and_events_reach_the_driver(tmp_path: Path):
         assert ours.train_loss == pytest.approx(theirs.train_loss, rel=1e-4)
         assert ours.dev_perplexity == pytest.approx(theirs.dev_perplexity, rel=1e-4)
     assert outcome.bundle == job.run / "bundle"
-    assert seq2seq.load(outcome.bundle).card.weights_sha256 == outcome.weights_sha256
+    assert interlinear.load(outcome.bundle).card.weights_sha256 == outcome.weights_sha256
     assert rays_processes() == []
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from seq2seq.errors import DataError, RecipeError, UnknownDataError, UsageError
+from interlinear.errors import DataError, RecipeError, UnknownDataError, UsageError
 from tests.training.toy import write_corpus
 from training.data.dataset import open_dataset, read_lines
 from training.ray.job_package import FOLDER, MAX_BYTES, MAX_KEPT_BYTES, JobSpec, build_job_spec, build_package, unzip

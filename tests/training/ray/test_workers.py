@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import torch
 
-from interlinear.options import number_range
-from seq2seq.errors import TrainingError, UsageError
+from interlinear.cli.options import number_range
+from interlinear.errors import TrainingError, UsageError
 from tests.processes import in_ranks
 from tests.training.toy import toy_job
 from training.events import TrainingJob

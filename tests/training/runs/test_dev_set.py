@@ -5,10 +5,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from interlinear import options
-from interlinear.evaluation import test_sets
-from seq2seq.errors import DataError
-from seq2seq.text import TextConfig, Tokenizer
+from interlinear.cli import options
+from interlinear.cli.evaluation import test_sets
+from interlinear.errors import DataError
+from interlinear.text import TextConfig, Tokenizer
 from tests.training.toy import toy_job, write_strings
 from training.data.dataset import open_dataset
 from training.loop.trainer import train

@@ -19,10 +19,10 @@ import psutil
 import pytest
 from mlflow.entities import LoggedModelStatus
 
-import seq2seq
-from registry.curves import DEV_BLEU, DEV_PERPLEXITY, TRAIN_LOSS, Curves, read_curves
-from registry.resolve import fetch_bundle
-from registry.store import MlflowStore
+import interlinear
+from interlinear.registry.curves import DEV_BLEU, DEV_PERPLEXITY, TRAIN_LOSS, Curves, read_curves
+from interlinear.registry.resolve import fetch_bundle
+from interlinear.registry.store import MlflowStore
 from tests.training.toy import SETTINGS, write_corpus
 from training.loop.checkpoints.checkpoint_manager import CheckpointManager
 
@@ -90,12 +90,12 @@ class Run:
         assert (newest.progress.updates if newest else 0) >= self.updates, "an update that was saved is lost"
         self.updates = newest.progress.updates if newest else 0
         if (self.run / "bundle").exists():
-            assert seq2seq.load(self.run / "bundle").card.weights_sha256 == expected
+            assert interlinear.load(self.run / "bundle").card.weights_sha256 == expected
         store = self.folder / "mlflow.db"
         if store.exists() and store.stat().st_size:
             for record in MlflowStore(self.uri).list_models():  # a registered version is complete
                 found = fetch_bundle(f"models:/toy/{record.version}", self.uri)
-                assert seq2seq.load(found.folder).card.weights_sha256 == expected
+                assert interlinear.load(found.folder).card.weights_sha256 == expected
 
     def stage(self) -> str:
         if not self.run.is_dir():

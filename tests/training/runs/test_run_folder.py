@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from seq2seq.errors import TrainingError, UsageError
+from interlinear.errors import TrainingError, UsageError
 from training.runs.job import check_run_name, choose_run_folder, locked_run, plan_training
 
 

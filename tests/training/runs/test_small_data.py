@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from interlinear import cli
-from registry.names import AliasName
-from registry.store import MlflowStore
-from seq2seq.errors import RegistryError, TrainingError
+from interlinear.errors import RegistryError, TrainingError
+from interlinear.registry.names import AliasName
+from interlinear.registry.store import MlflowStore
 from tests.training.toy import SETTINGS, WORDS, toy_job, write_corpus, write_strings
 from training.data.baselines import most_frequent_output
 from training.data.prepare.prepared import PreparedData

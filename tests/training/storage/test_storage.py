@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seq2seq.errors import CorruptedError, StorageError, UsageError
+from interlinear.errors import CorruptedError, StorageError, UsageError
 from tests.processes import PROCESSES
 from tests.s3 import S3Server, s3_server
 from training.storage.storage import MANIFEST, Storage

@@ -17,8 +17,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-import seq2seq
-from seq2seq.errors import CorruptedError, StorageError, TrainingError, UsageError
+import interlinear
+from interlinear.errors import CorruptedError, StorageError, TrainingError, UsageError
 from tests.processes import in_ranks
 from tests.s3 import S3Server, s3_server
 from tests.training.observers import RecordingObserver, StopAfterUpdates
@@ -81,7 +81,7 @@ def test_a_driver_with_an_empty_disk_resumes_from_the_storage(tmp_path: Path, up
     assert notes.done == updates
     assert second.weights_sha256 == toy_weights
     disk(tmp_path).get("runs/toy/bundle", tmp_path / "bundle")
-    assert seq2seq.load(tmp_path / "bundle").card.weights_sha256 == toy_weights
+    assert interlinear.load(tmp_path / "bundle").card.weights_sha256 == toy_weights
     (job.run / "mlflow.json").write_text("{}")
     RecordsUploader(disk(tmp_path)).started(
         job, StartReport(parameters=1, pairs=1, updates_per_epoch=1, updates_done=0)
@@ -268,7 +268,7 @@ def test_a_node_downloads_once_for_all_its_workers(tmp_path: Path) -> None:
         here = list(pool.map(lambda _: fetch_inputs(job, delivery, "node", print), range(4)))
     assert all(each == here[0] for each in here)
     assert here[0].prepared.name == job.prepared.name and here[0].network_weights["image"].read_bytes() == b"weights"
-    assert here[0].init_from is not None and seq2seq.load(here[0].init_from)
+    assert here[0].init_from is not None and interlinear.load(here[0].init_from)
     before = here[0].prepared.stat().st_ino
     ids = here[0].prepared / "train.source.ids.npy"
     assert fetch_inputs(job, delivery, "node", print).prepared.stat().st_ino == before
@@ -328,7 +328,7 @@ def test_workers_without_a_shared_disk_survive_a_kill_and_an_outage(s3: S3Server
     assert "has died" in failed and went_on == "2 workers go on from the newest checkpoint (restart 1)."
     assert outcome.weights_sha256 == uninterrupted.weights_sha256
     assert outcome.bundle == job.run / "bundle"
-    assert seq2seq.load(outcome.bundle).card.weights_sha256 == uninterrupted.weights_sha256
+    assert interlinear.load(outcome.bundle).card.weights_sha256 == uninterrupted.weights_sha256
     assert not (job.run / "checkpoints").exists() and storage.names("runs/toy/checkpoints")
     assert not [path for path in (tmp_path / "cache/runs").rglob("*") if path.is_file()]
 

@@ -9,10 +9,10 @@ import mlflow
 import pytest
 from mlflow.entities import Run
 
-import seq2seq
-from registry.resolve import fetch_bundle
-from registry.store import MlflowStore
-from seq2seq.errors import DataError, InterlinearError, RegistryError, TrainingError, UsageError
+import interlinear
+from interlinear.errors import DataError, InterlinearError, RegistryError, TrainingError, UsageError
+from interlinear.registry.resolve import fetch_bundle
+from interlinear.registry.store import MlflowStore
 from tests.training.loop.test_guided import guided_job
 from tests.training.observers import RecordingObserver
 from tests.training.toy import SETTINGS, toy_job, write_corpus
@@ -92,7 +92,7 @@ def test_a_complete_training_is_recorded(tmp_path: Path, uri: str):
     assert located.version == tracker.version == "1"
     card = client.get_model_version("toy", "1").description
     assert f"interlinear serve --model toy=models:/toy/1 --tracking {uri}" in card and "FOLDER" not in card
-    assert seq2seq.load(located.folder).card.weights_sha256 == outcome.weights_sha256
+    assert interlinear.load(located.folder).card.weights_sha256 == outcome.weights_sha256
     (record,) = MlflowStore(uri).list_models()
     assert (record.recipe, record.dataset, record.run_id) == ("rnnsearch", "toy", run.info.run_id)
     assert record.dev_bleu_of == "40 sentences, beam 1"

@@ -8,12 +8,12 @@ import pytest
 from mlflow.entities import LoggedModelStatus
 from mlflow.server import get_app_client
 
-import seq2seq
+import interlinear
 from interlinear import cli
-from registry.resolve import fetch_bundle
-from registry.store import MlflowStore
-from seq2seq.errors import RegistryError
-from tests.registry.servers import MlflowServer, postgres
+from interlinear.errors import RegistryError
+from interlinear.registry.resolve import fetch_bundle
+from interlinear.registry.store import MlflowStore
+from tests.interlinear.registry.servers import MlflowServer, postgres
 from tests.s3 import CREDENTIALS, s3_server
 from tests.training.toy import toy_job
 from training.events import EpochReport, Outcome, StartReport, StepReport, TrainingJob
@@ -76,7 +76,7 @@ def test_server_outages_during_and_after_training_lose_nothing(tmp_path: Path, m
         assert [(model.name, model.status) for model in models] == [("toy", LoggedModelStatus.READY)]
         assert [record.version for record in MlflowStore(server.uri).list_models()] == ["1"]
         assert (
-            seq2seq.load(fetch_bundle("models:/toy@champion", server.uri).folder).card.weights_sha256
+            interlinear.load(fetch_bundle("models:/toy@champion", server.uri).folder).card.weights_sha256
             == outcome.weights_sha256
         )
 
@@ -95,7 +95,7 @@ def test_a_server_with_artifacts_in_a_bucket(tmp_path: Path, monkeypatch: pytest
             store = MlflowStore(server.uri)
             run = store.client.create_run(store.experiment("toy")).info.run_id
             store.register(store.log_model(bundle, run), "toy")
-            assert seq2seq.load(fetch_bundle("models:/toy/1", server.uri).folder)
+            assert interlinear.load(fetch_bundle("models:/toy/1", server.uri).folder)
     assert not (tmp_path / "kept").exists(), "nothing lies on the server's disk"
 
 
@@ -143,7 +143,7 @@ def test_a_server_with_postgresql_and_passwords(
 
         located = fetch_bundle("models:/toy@served", None)
         assert located.folder.is_relative_to(tmp_path / "cache")  # downloaded through the server, not from its folder
-        assert seq2seq.load(located.folder).card.weights_sha256 == outcome.weights_sha256
+        assert interlinear.load(located.folder).card.weights_sha256 == outcome.weights_sha256
         capsys.readouterr()
         (tmp_path / "line").write_text("kaba lido\n")
         assert cli.run(["translate", "models:/toy@served", str(tmp_path / "line")]) == 0

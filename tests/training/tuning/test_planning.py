@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from seq2seq.errors import InterlinearError, RecipeError, TrainingError, UsageError
+from interlinear.errors import InterlinearError, RecipeError, TrainingError, UsageError
 from tests.training.toy import SETTINGS, write_corpus
 from training.recipe import load_recipe
 from training.tuning.planning import TuningRequest, fit_space, plan_tuning, prepare_trials, resume_tuning

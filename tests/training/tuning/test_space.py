@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from seq2seq.errors import UsageError
+from interlinear.errors import UsageError
 from training.recipe import load_recipe
 from training.tuning.space import Range, as_settings, default_space, draw_values, read_space
 

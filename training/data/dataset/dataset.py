@@ -8,8 +8,8 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from seq2seq.errors import DataError, UnknownDataError
-from seq2seq.installation import shell_command
+from interlinear.errors import DataError, UnknownDataError
+from interlinear.installation import shell_command
 from training.data.dataset.description import (
     Description,
     FieldFiles,

@@ -18,7 +18,7 @@ from pydantic import (
     model_validator,
 )
 
-from seq2seq.errors import DataError
+from interlinear.errors import DataError
 from training.data.cleaning import Cleaning
 from training.data.normalize import TOKENIZING_STEPS, NormalizationStep
 from training.data.uris import is_uri

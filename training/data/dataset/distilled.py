@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar
 
-from seq2seq.errors import DataError, UsageError
+from interlinear.errors import DataError, UsageError
 from training.data.dataset.dataset import Dataset
 from training.data.dataset.description import FieldFiles, TextFile
 from training.data.dataset.generated_folder import GeneratedFolder, complete_lines, open_lines

@@ -13,8 +13,8 @@ from typing import Any, BinaryIO, ClassVar
 
 import yaml
 
-from seq2seq.errors import UsageError
-from seq2seq.files import CHECKSUM_KEY, content_checksum, read_checked_json
+from interlinear.errors import UsageError
+from interlinear.files import CHECKSUM_KEY, content_checksum, read_checked_json
 from training.data.arrays import write_atomically
 
 CHUNK = 1 << 20  # bytes read at a time

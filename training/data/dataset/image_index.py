@@ -5,7 +5,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from seq2seq.errors import DataError
+from interlinear.errors import DataError
 from training.data.dataset.fields import ImageField, quote_names
 from training.data.text_lines import read_file
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from seq2seq.errors import DataError, UsageError
+from interlinear.errors import DataError, UsageError
 from training.data.arrays import write_atomically
 from training.data.dataset.dataset import Dataset
 from training.data.dataset.description import MAX_REPEAT, FieldFiles

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from itertools import islice, zip_longest
 from typing import NamedTuple
 
-from seq2seq.errors import DataError
-from seq2seq.text import join_subwords
+from interlinear.errors import DataError
+from interlinear.text import join_subwords
 from training.data.dataset.dataset import Dataset
 from training.data.dataset.fields import TextField
 from training.data.dataset.image_index import missing_line_error

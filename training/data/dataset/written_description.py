@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from seq2seq.errors import DataError
+from interlinear.errors import DataError
 from training.data.dataset.dataset import ALIGNMENT, Dataset
 from training.data.dataset.description import FieldFiles, ImageFiles, TextFile
 from training.data.uris import expand_path, is_uri

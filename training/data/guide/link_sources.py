@@ -7,18 +7,18 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from seq2seq.alignment import Link, read_gold_alignment, symmetrize
-from seq2seq.alignment.hmm_constants import constants_digest
-from seq2seq.alignment.pair_batches import normalize_words
-from seq2seq.errors import DataError, UsageError
-from seq2seq.files import checksum
-from seq2seq.installation import how_to_install
+from interlinear.alignment import Link, read_gold_alignment, symmetrize
+from interlinear.alignment.hmm_constants import constants_digest
+from interlinear.alignment.pair_batches import normalize_words
+from interlinear.errors import DataError, UsageError
+from interlinear.files import checksum
+from interlinear.installation import how_to_install
 from training.data.dataset.fields import TextField
 from training.data.formats import Part, count_lines
 from training.data.text_lines import read_file
 
 if TYPE_CHECKING:
-    from seq2seq.generate import SequenceGenerator
+    from interlinear.generation.generator import SequenceGenerator
 
 Words = Sequence[str]
 ProgressCallback = Callable[[int], None]
@@ -115,7 +115,7 @@ class Aligner:
 
 def hmm() -> AlignPairs:
     """Our own aligner, which shows its progress by passes over all pairs."""
-    from seq2seq.alignment.hmm import align_corpus
+    from interlinear.alignment.hmm import align_corpus
 
     def align(pairs: Sequence[tuple[Words, Words]], advance: ProgressCallback) -> Sequence[Sequence[Link]]:
         shown = 0

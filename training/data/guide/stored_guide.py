@@ -17,8 +17,8 @@ from pathlib import Path
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
-from seq2seq.errors import DataError
-from seq2seq.text import Tokenizer
+from interlinear.errors import DataError
+from interlinear.text import Tokenizer
 from training.data.guide.link_sources import GuidePair, LinkSource, Words
 from training.data.guide.piece_links import RowArrays, RowArraysWriter, piece_links, word_ranges
 

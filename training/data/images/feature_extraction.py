@@ -18,10 +18,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from seq2seq.bundle import hash_weights
-from seq2seq.config import ImageNetwork
-from seq2seq.errors import DataError
-from seq2seq.images.networks import ImageNetworkBase, build_network, load_weights
+from interlinear.bundle import hash_weights
+from interlinear.config import ImageNetwork
+from interlinear.errors import DataError
+from interlinear.images.networks import ImageNetworkBase, build_network, load_weights
 from training.data.images.image_features import FeatureMetadata, open_features, write_features
 from training.data.images.images import ImageArchive
 from training.data.thread_pool import map_in_order

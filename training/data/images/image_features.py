@@ -20,8 +20,8 @@ from pathlib import Path
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from seq2seq.config import ImageGrid
-from seq2seq.errors import DataError
+from interlinear.config import ImageGrid
+from interlinear.errors import DataError
 
 MAX_NPZ_BYTES = 2 << 30  # bytes; a compressed file cannot be memory-mapped, so all of it is read
 DTYPES = {"F16": np.float16, "F32": np.float32}

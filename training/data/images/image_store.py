@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from pydantic import BaseModel, ConfigDict
 
-from seq2seq.batch import ImageInput
-from seq2seq.config import ImageGrid
+from interlinear.batch import ImageInput
+from interlinear.config import ImageGrid
 from training.data.arrays import GrowingArray, memory_map
 from training.data.images.images import SplitImages
 from training.data.thread_pool import map_in_order

@@ -11,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 from pydantic import ValidationError
 
-from seq2seq.config import ImageGrid
-from seq2seq.errors import DataError, ImageError
-from seq2seq.images.decode import MAX_BYTES, SUFFIXES, decode_image
+from interlinear.config import ImageGrid
+from interlinear.errors import DataError, ImageError
+from interlinear.images.decode import MAX_BYTES, SUFFIXES, decode_image
 from training.data.dataset import ImageField, IndexEntry, load_index, missing_line_error, read_index
 from training.data.images.drawing import SceneImage
 from training.data.images.image_features import Features, check_features_match, open_features

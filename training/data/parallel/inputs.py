@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
-from seq2seq.errors import DataError, UsageError
+from interlinear.errors import DataError, UsageError
 from training.data.parallel import tmx, tsv
 from training.data.parallel.languages import CODE, LanguagePair, normal_code, recognized_code
 from training.data.parallel.pair_file import Pair, PairFile, TwoFiles

@@ -6,7 +6,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Protocol
 
-from seq2seq.errors import DataError
+from interlinear.errors import DataError
 from training.data.text_lines import clean_text, read_file
 
 Pair = tuple[str, str]  # a source and its target, each one line

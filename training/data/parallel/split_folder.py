@@ -15,8 +15,8 @@ from typing import Any
 
 import yaml
 
-from seq2seq.errors import UsageError
-from seq2seq.files import CHECKSUM_KEY, content_checksum, read_checked_json
+from interlinear.errors import UsageError
+from interlinear.files import CHECKSUM_KEY, content_checksum, read_checked_json
 from training.data.arrays import write_atomically
 from training.data.dataset.description import Task
 from training.data.parallel.inputs import ParallelText

@@ -13,7 +13,7 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
-from seq2seq.errors import DataError, UsageError
+from interlinear.errors import DataError, UsageError
 from training.data.parallel.inputs import ParallelText
 from training.data.parallel.near_duplicates import NearDuplicateIndex, normalized_words
 from training.data.parallel.pair_file import Pair

@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 from xml.parsers import expat
 
-from seq2seq.errors import DataError
+from interlinear.errors import DataError
 from training.data.parallel.languages import LanguagePair, match_code, primary_code
 from training.data.parallel.pair_file import Pair
 from training.data.text_lines import clean_text, convert_read_errors, open_decompressed

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from seq2seq.errors import DataError
+from interlinear.errors import DataError
 from training.data.parallel.languages import LanguagePair, match_code, recognized_code
 from training.data.parallel.pair_file import Pair
 from training.data.text_lines import clean_text, read_file

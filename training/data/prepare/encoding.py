@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from seq2seq.text import Tokenizer
-from seq2seq.text.edits import encode_scripts
+from interlinear.text import Tokenizer
+from interlinear.text.edits import encode_scripts
 from training.data.arrays import GrowingArray
 from training.data.dataset import Row
 from training.data.prepare.prepared import ShardRecord, Skipped, ends_file, ids_file, lines_file

@@ -14,9 +14,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from seq2seq.errors import DataError
-from seq2seq.files import checksum
-from seq2seq.text import TextConfig
+from interlinear.errors import DataError
+from interlinear.files import checksum
+from interlinear.text import TextConfig
 from training.data.arrays import write_atomically
 from training.data.cleaning import Cleaning, Reason
 from training.data.dataset import Dataset

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 from rich.progress import Progress
 
-from seq2seq.errors import DataError
-from seq2seq.memory_allocator import release_freed_memory
-from seq2seq.text import TextConfig, Tokenizer
+from interlinear.errors import DataError
+from interlinear.memory_allocator import release_freed_memory
+from interlinear.text import TextConfig, Tokenizer
 from training.data.arrays import create_memmap, memory_map, write_atomically
 from training.data.cleaning import Reason, mark_duplicates
 from training.data.dataset import Dataset, read_rows

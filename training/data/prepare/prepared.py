@@ -25,10 +25,10 @@ from typing import Self
 import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from seq2seq.config import ImageGrid
-from seq2seq.errors import DataError
-from seq2seq.files import CHECKSUM_KEY, checksum, content_checksum, parse_checked_json
-from seq2seq.text import TextConfig, Tokenizer
+from interlinear.config import ImageGrid
+from interlinear.errors import DataError
+from interlinear.files import CHECKSUM_KEY, checksum, content_checksum, parse_checked_json
+from interlinear.text import TextConfig, Tokenizer
 from training.data.arrays import memory_map, span_indexes
 from training.data.cleaning import Cleaning
 from training.data.guide.piece_links import RowArrays

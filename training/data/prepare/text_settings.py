@@ -7,8 +7,8 @@ from typing import Literal
 
 from pydantic import ValidationError
 
-from seq2seq.errors import DataError, RecipeError
-from seq2seq.text import TextConfig
+from interlinear.errors import DataError, RecipeError
+from interlinear.text import TextConfig
 from training.data.dataset import Dataset
 from training.data.formats import describe_parts
 from training.data.prepare.prepared import SPLITS, TARGET

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import IO
 from uuid import uuid4
 
-from seq2seq.errors import DataError
+from interlinear.errors import DataError
 
 LOCK = ".lock"
 

@@ -24,8 +24,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from seq2seq.errors import CorruptedError, TrainingError
-from seq2seq.files import CHECKSUM_KEY, checksum, content_checksum, fsync, parse_checked_json
+from interlinear.errors import CorruptedError, TrainingError
+from interlinear.files import CHECKSUM_KEY, checksum, content_checksum, fsync, parse_checked_json
 from training.loop.checkpoints.checkpoint_upload import CheckpointUploader
 from training.loop.checkpoints.retention import names_to_keep, referenced_epochs, weights_name
 from training.loop.checkpoints.training_state import BestEpoch, TrainingProgress, TrainingState

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from seq2seq.errors import CorruptedError, StorageError
+from interlinear.errors import CorruptedError, StorageError
 from training.events import RunStorage
 from training.loop.checkpoints.retention import names_to_keep
 from training.loop.process_group import ProcessGroup

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from seq2seq.errors import TrainingError
+from interlinear.errors import TrainingError
 from training.loop.checkpoints.training_state import TrainingProgress
 from training.recipe import Recipe
 from training.storage.staging import prepared_fingerprint

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
-import seq2seq
-from seq2seq.alignment import symmetrize
-from seq2seq.bundle import write_bundle
-from seq2seq.errors import InterlinearError
-from seq2seq.explain import Explanation
-from seq2seq.generate import SequenceGenerator
-from seq2seq.generation_request import Request
+import interlinear
+from interlinear.alignment import symmetrize
+from interlinear.bundle import write_bundle
+from interlinear.errors import InterlinearError
+from interlinear.explanation import Explanation
+from interlinear.generation.generator import SequenceGenerator
+from interlinear.generation.request import Request
 from service.app import create_app
 from service.settings import ServedModelConfig, Settings
 
@@ -33,7 +33,7 @@ def both(bundles) -> Iterator[TestClient]:
 
 @pytest.fixture(scope="module")
 def generators(bundles) -> tuple[SequenceGenerator, SequenceGenerator]:
-    return SequenceGenerator(seq2seq.load(bundles.de_en)), SequenceGenerator(seq2seq.load(bundles.en_de))
+    return SequenceGenerator(interlinear.load(bundles.de_en)), SequenceGenerator(interlinear.load(bundles.en_de))
 
 
 def ask(client: TestClient, **request: object) -> dict:
@@ -160,7 +160,7 @@ def test_without_explain_nothing_is_explained(both):
 
 
 def test_a_pair_too_long_for_the_reverse_model_says_so(bundles, tmp_path):
-    back = seq2seq.load(bundles.en_de)
+    back = interlinear.load(bundles.en_de)
     limits = back.card.limits.model_copy(update={"source_length": 6})
     write_bundle(tmp_path / "short", back.model, back.tokenizers, back.card.model_copy(update={"limits": limits}))
     with TestClient(create_app(served(bundles, tmp_path / "short"))) as client:

@@ -13,12 +13,12 @@ import httpx
 import pytest
 from starlette.testclient import TestClient
 
-from documents.files import SUFFIXES, parse_file
+from interlinear.documents.files import SUFFIXES, parse_file
 from service.app import create_app
 from service.auth.key_store import KeyStore
 from service.settings import Settings
-from tests.documents.formats import document
-from tests.documents.packages import archive, docx, parts_of, run
+from tests.interlinear.documents.formats import document
+from tests.interlinear.documents.packages import archive, docx, parts_of, run
 from tests.service.conftest import until
 
 DOG, DOG_EN = "Ein Hund läuft.", "A dog is running."

@@ -14,13 +14,13 @@ import pytest
 from PIL import Image
 from starlette.testclient import TestClient
 
-from seq2seq.bundle import load, write_bundle
-from seq2seq.config import ImageGrid
-from seq2seq.explain import Explanation
-from seq2seq.generate import SequenceGenerator
-from seq2seq.generation_request import Request
-from seq2seq.images.decode import decode_image
-from seq2seq.model.model import build
+from interlinear.bundle import load, write_bundle
+from interlinear.config import ImageGrid
+from interlinear.explanation import Explanation
+from interlinear.generation.generator import SequenceGenerator
+from interlinear.generation.request import Request
+from interlinear.images.decode import decode_image
+from interlinear.models.model import build
 from service.app import create_app
 from service.inference.images import decode_base64
 from tests.service.balls import COLOURS, SIZE, picture

@@ -2,9 +2,9 @@
 
 import pytest
 
-from seq2seq.bundle import load
-from seq2seq.generate import SequenceGenerator
-from seq2seq.generation_request import Request
+from interlinear.bundle import load
+from interlinear.generation.generator import SequenceGenerator
+from interlinear.generation.request import Request
 from tests.service.http.test_bad_input import refused
 
 ROUTE = "/post-edit"

@@ -6,10 +6,10 @@ import httpx
 import pytest
 from starlette.testclient import TestClient
 
-from seq2seq.bundle import load
-from seq2seq.explain import Explanation
-from seq2seq.generate import SequenceGenerator
-from seq2seq.generation_request import Request
+from interlinear.bundle import load
+from interlinear.explanation import Explanation
+from interlinear.generation.generator import SequenceGenerator
+from interlinear.generation.request import Request
 from service.app import create_app
 from tests.service.conftest import served
 

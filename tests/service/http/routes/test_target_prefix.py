@@ -2,7 +2,7 @@
 
 import pytest
 
-from seq2seq.explain import Explanation
+from interlinear.explanation import Explanation
 from tests.service.http.routes.test_translate import DOG, translate
 from tests.service.http.test_streaming import EVENTS, read
 

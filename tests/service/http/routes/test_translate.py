@@ -5,11 +5,11 @@ import asyncio
 import httpx
 import pytest
 
-from seq2seq.bundle import load
-from seq2seq.explain import Explanation
-from seq2seq.generate import SequenceGenerator
-from seq2seq.generation_request import Request
-from seq2seq.search import SearchOptions
+from interlinear.bundle import load
+from interlinear.explanation import Explanation
+from interlinear.generation.generator import SequenceGenerator
+from interlinear.generation.request import Request
+from interlinear.search import SearchOptions
 from tests.service.conftest import sentences
 
 DOG = {"q": "Ein Hund läuft im Park.", "source": "de", "target": "en"}

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import training.data.prepare.executors
-from seq2seq.alignment import Link, hmm, hmm_constants, pair_batches
-from seq2seq.errors import DataError, InterlinearError
-from seq2seq.text import TextConfig, word_spans
+from interlinear.alignment import Link, hmm, hmm_constants, pair_batches
+from interlinear.errors import DataError, InterlinearError
+from interlinear.text import TextConfig, word_spans
 from tests.training.data.prepare.test_prepare import BPE, PAIRS, corpus, prepared
 from training.data.dataset import Dataset, open_dataset
 from training.data.guide.link_sources import Aligner, GuidePair, LinksFile, ProgressCallback

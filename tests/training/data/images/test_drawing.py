@@ -9,7 +9,7 @@ import pytest
 import yaml
 from pydantic import ValidationError
 
-from seq2seq.errors import DataError
+from interlinear.errors import DataError
 from tests.training.album import write_album
 from training.data.dataset import Dataset, open_dataset, read_rows
 from training.data.images.drawing import SIZE, DrawnObject, SceneImage, Shape, drawings, render

@@ -12,10 +12,10 @@ from PIL import Image
 from safetensors import safe_open
 
 from interlinear.cli import run
-from seq2seq.config import ImageNetwork
-from seq2seq.errors import DataError
-from seq2seq.images.decode import decode_image
-from seq2seq.images.networks import ImageNetworkBase, build_network
+from interlinear.config import ImageNetwork
+from interlinear.errors import DataError
+from interlinear.images.decode import decode_image
+from interlinear.images.networks import ImageNetworkBase, build_network
 from tests.processes import command
 from tests.training.album import picture, write_album, write_tar
 from training.data.dataset import open_dataset

@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 import torch
 
-import seq2seq
-from seq2seq.bundle import ModelCard
-from seq2seq.config import ImageGrid, ImageNetwork
-from seq2seq.errors import DataError
-from seq2seq.files import checksum
-from seq2seq.images.networks import build_network
-from seq2seq.model.model import Model
-from seq2seq.text import END, TextConfig
+import interlinear
+from interlinear.bundle import ModelCard
+from interlinear.config import ImageGrid, ImageNetwork
+from interlinear.errors import DataError
+from interlinear.files import checksum
+from interlinear.images.networks import build_network
+from interlinear.models.model import Model
+from interlinear.text import END, TextConfig
 from tests.training.album import COLOURS, picture, write_album, write_features, write_tar
 from training.data.dataset import open_dataset
 from training.data.prepare.prepare import prepare
@@ -265,7 +265,7 @@ def test_training_starts_with_the_image_weights_of_the_recipe(tmp_path: Path, fr
     assert all(torch.equal(tensor, begun[name]) for name, tensor in given.items())
     outcome = train(job)
     assert outcome.bundle is not None
-    kept = image_weights(seq2seq.load(outcome.bundle).model)
+    kept = image_weights(interlinear.load(outcome.bundle).model)
     assert all(torch.equal(tensor, kept[name]) for name, tensor in given.items()) == frozen
 
 

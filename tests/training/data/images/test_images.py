@@ -13,8 +13,8 @@ import pytest
 import torch
 from safetensors.numpy import save_file
 
-from seq2seq.config import ImageGrid, ImageNetwork
-from seq2seq.errors import DataError
+from interlinear.config import ImageGrid, ImageNetwork
+from interlinear.errors import DataError
 from tests.training.album import COLOURS, picture, write_album, write_features, write_tar
 from training.data.dataset import Dataset, open_dataset, read_index, read_lines, read_rows
 from training.data.images.image_features import open_features

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from seq2seq.errors import DataError, InterlinearError, UsageError
+from interlinear.errors import DataError, InterlinearError, UsageError
 from training.data.parallel import ParallelText, find_parallel_text, parse_languages
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from seq2seq.errors import DataError, InterlinearError, UsageError
+from interlinear.errors import DataError, InterlinearError, UsageError
 from training.data.dataset import open_dataset, read_rows
 from training.data.parallel import (
     SplitCounts,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from seq2seq.errors import DataError
+from interlinear.errors import DataError
 from training.data.parallel.tmx import TmxFile, infer_languages
 
 HEADER = '<header creationtool="x" segtype="sentence" srclang="{source}" datatype="plaintext"/>'

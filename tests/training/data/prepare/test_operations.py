@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from interlinear import cli
-from seq2seq.bundle import load
-from seq2seq.errors import RecipeError
-from seq2seq.text import DELETE, KEEP, Tokenizer
+from interlinear.bundle import load
+from interlinear.errors import RecipeError
+from interlinear.text import DELETE, KEEP, Tokenizer
 from tests.training.toy import SETTINGS
 from training.data.prepare.prepared import PreparedData
 from training.loop.trainer import train

@@ -23,9 +23,9 @@ import training.data.prepare.encoding
 import training.data.prepare.executors
 import training.data.prepare.prepare_job
 import training.data.thread_pool
-from seq2seq.errors import DataError, RecipeError
-from seq2seq.files import content_checksum
-from seq2seq.text import TextConfig
+from interlinear.errors import DataError, RecipeError
+from interlinear.files import content_checksum
+from interlinear.text import TextConfig
 from tests.processes import PROCESSES
 from training.data.dataset import Dataset, open_dataset
 from training.data.prepare.executors import LocalExecutor, Sample

@@ -1,0 +1,37 @@
+"""The second model of a translation through a pivot language, and the options of both searches."""
+
+from dataclasses import replace
+
+from interlinear.bundle import Bundle
+from interlinear.cli.decoding.model_loading import load_bundle
+from interlinear.cli.decoding.search_options import SearchOverrides
+from interlinear.config import Precision
+from interlinear.generation.generator import SequenceGenerator
+from interlinear.models.ensemble import Predictor
+from interlinear.search import SearchOptions
+from interlinear.translation.offline import OfflineModel, check_pivot
+from interlinear.translation.pivoting import PIVOT_OUTPUTS
+from interlinear.translation.splitting import Step
+
+
+def load_pivot(
+    name: str,
+    first: Bundle[Predictor],
+    search: SearchOverrides,
+    tracking: str | None,
+    device: str,
+    precision: Precision,
+) -> Step[OfflineModel]:
+    """The second search: the model of that name, which must read what the first one writes. Raises UsageError,
+    RegistryError, BundleError."""
+    bundle = load_bundle(name, tracking, device, precision)
+    check_pivot(first.card, bundle.card, "--pivot")
+    options = search.apply_to(bundle)
+    return Step(OfflineModel(SequenceGenerator(bundle, width=options.beam)), options)
+
+
+def first_options(search: SearchOverrides, bundle: Bundle[Predictor]) -> SearchOptions:
+    """The options of the first search, whose best outputs are translated further; limits of length are for the
+    second."""
+    options = replace(search, n_best=None, min_length=None, max_length=None).apply_to(bundle)
+    return options.model_copy(update={"n_best": min(PIVOT_OUTPUTS, options.beam)})

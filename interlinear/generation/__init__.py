@@ -1,0 +1,1 @@
+"""Requests, their search and forced decoding, explanations, and terms of a glossary."""

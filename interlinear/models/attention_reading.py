@@ -1,0 +1,70 @@
+"""Readings of attention weights as word alignments: which weights link the words, and which are a model's best."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+POSTERIOR = "posterior"  # the name of posterior attention among weights
+NEXT = "next_"  # prefix of the name of weights that are read from the next step
+
+
+@dataclass(frozen=True)
+class AttentionReading:
+    """Weights that words are aligned by.
+
+    kind: of attention weights (`attention_kinds` of a model).
+    next_step: those of the step that takes the word as its input, instead of the one that outputs it (Shift-Att, Chen
+        et al. 2020, section 3).
+    vocabulary: with the kind `uam`, the best token of the whole source vocabulary; see `Model.forced_attention`.
+    posterior: the weights after the word is known; see `posterior_attention.py`. They take a pass of their
+        own.
+    """
+
+    kind: str
+    next_step: bool = False
+    vocabulary: bool = False
+    posterior: bool = False
+
+    @property
+    def matrix(self) -> str:
+        """The name of these weights in an explanation."""
+        if self.posterior:
+            return POSTERIOR
+        return NEXT + self.kind if self.next_step else self.kind
+
+    @property
+    def name(self) -> str:
+        """Its name as a value of `interlinear align --by`."""
+        return next(name for name, reading in READINGS.items() if reading == self)
+
+
+# By the names that `interlinear align --by` has for them.
+READINGS = {
+    "attention": AttentionReading("attention"),
+    "words": AttentionReading("word_attention"),
+    "gated": AttentionReading("gated"),
+    "next": AttentionReading("attention", next_step=True),
+    "next-words": AttentionReading("word_attention", next_step=True),
+    "next-gated": AttentionReading("gated", next_step=True),
+    "posterior": AttentionReading("attention", posterior=True),
+    "uam": AttentionReading("uam"),
+    "uam-vocabulary": AttentionReading("uam", vocabulary=True),
+}
+
+# The readings of each order of a step (`model.decoder`), the best first: the choice of `align`, `evaluate`, figures,
+# explanations and the playground. A model's best is the first whose kind of weights it has.
+BEST_READINGS = {
+    "bahdanau": ("uam", "posterior", "gated", "attention"),
+    "conditional": ("uam", "posterior", "gated", "attention"),
+    "luong": ("uam", "posterior", "gated", "attention"),
+}
+
+
+def best_reading(kinds: Collection[str], decoders: Collection[str], quick: bool = False) -> AttentionReading:
+    """The best reading of a model that has these kinds of attention weights.
+
+    decoders: its order of a step, or those of an ensemble's members. Members of several orders are read as `bahdanau`.
+    quick: the best of those that do not take a pass of their own, for large numbers of sentences.
+    """
+    (decoder,) = set(decoders) if len(set(decoders)) == 1 else {"bahdanau"}
+    readings = [READINGS[name] for name in BEST_READINGS[decoder]]
+    return next(one for one in readings if one.kind in kinds and not (quick and one.posterior))

@@ -1,0 +1,166 @@
+"""Ensembles: several models decode one output, each word by the mean of their probabilities.
+
+Axes: B sentences, K hypotheses of each, L target positions, R readouts of all members concatenated, V vocabulary,
+C candidate words.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TypeVar, cast
+
+import torch
+from torch import Tensor, nn
+
+from interlinear.batch import Batch
+from interlinear.models.attention_reading import AttentionReading, best_reading
+from interlinear.models.layers.state import Memory, State
+from interlinear.models.model import Model
+from interlinear.models.recurrent.attention_weights import AttentionWeights
+
+Item = TypeVar("Item")
+
+
+class Ensemble(nn.Module):
+    """Models over the same sources and vocabularies, with the interface that search and explanations use.
+
+    The members' memories and states are merged under prefixed names: `i.NAME` is view, leaf or output layer NAME of
+    member i, so that code that reorders or resizes them works unchanged. All members have the same candidate words,
+    those of the batch. Attention weights are the mean over the members.
+    """
+
+    def __init__(self, members: Sequence[Model]) -> None:
+        super().__init__()
+        self.members = nn.ModuleList(members)
+
+    @property
+    def models(self) -> list[Model]:
+        return cast(list[Model], list(self.members))
+
+    @property
+    def target_vocabulary(self) -> int:
+        """The number of words that the output layers know."""
+        return self.models[0].target_vocabulary
+
+    @property
+    def attention_kinds(self) -> list[str]:
+        """The attention kinds that every member has."""
+        first, *others = self.models
+        return [kind for kind in first.attention_kinds if all(kind in other.attention_kinds for other in others)]
+
+    @property
+    def best_reading(self) -> AttentionReading:
+        """The weights by which words are aligned, unless others are asked for."""
+        return best_reading(self.attention_kinds, [model.config.decoder for model in self.models])
+
+    @property
+    def quick_reading(self) -> AttentionReading:
+        """The best reading that does not take a pass of its own."""
+        return best_reading(self.attention_kinds, [model.config.decoder for model in self.models], quick=True)
+
+    def encode(self, batch: Batch) -> Memory:
+        """Encodes a batch with every member."""
+        member_memories = [member.encode(batch) for member in self.models]
+        return Memory(
+            {f"{i}.{name}": view for i, memory in enumerate(member_memories) for name, view in memory.views.items()},
+            torch.cat([memory.summary_BS for memory in member_memories], -1),
+            {source: ids for memory in member_memories for source, ids in memory.tokens.items()},
+            {f"{i}.{name}": own for i, memory in enumerate(member_memories) for name, own in memory.candidates.items()},
+        )
+
+    def start(self, memory: Memory) -> State:
+        """The members' initial states, with one hypothesis per sentence."""
+        return merge_states([m.start(own) for m, own in zip(self.models, self.member_memories(memory), strict=True)])
+
+    def step(self, memory: Memory, state: State, token_BK: Tensor) -> tuple[State, Tensor, AttentionWeights]:
+        """Decodes one word of each hypothesis: the new states, the readouts (B, K, R) and the attention weights."""
+        steps = [
+            member.step(own, member_state(i, state), token_BK)
+            for i, (member, own) in enumerate(zip(self.models, self.member_memories(memory), strict=True))
+        ]
+        states, member_readouts, attention_weights = zip(*steps, strict=True)
+        return merge_states(states), torch.cat(member_readouts, -1), AttentionWeights({}, members=attention_weights)
+
+    def log_probabilities(self, readout: Tensor) -> Tensor:
+        """Log of the mean probability over the vocabulary, (..., R) -> (..., V), in at least fp32."""
+        own = self.member_readouts(readout)
+        return log_mean([member.log_probabilities(part) for member, part in zip(self.models, own, strict=True)])
+
+    def next_words(self, memory: Memory, readout: Tensor) -> tuple[Tensor, Tensor]:
+        """Log of the mean probability of the words that may come next, (B, K, C), and their ids (B, C), as
+        `Model.next_words`."""
+        each = zip(self.models, self.member_memories(memory), self.member_readouts(readout), strict=True)
+        logs, words = zip(*(member.next_words(own, part) for member, own, part in each), strict=True)
+        return log_mean(logs), words[0]
+
+    def forced_attention(
+        self, memory: Memory, target_BKL: Tensor, reading: AttentionReading | None = None
+    ) -> AttentionWeights:
+        """Mean attention weights of the members by forced decoding; `reading` as in `Model.forced_attention`."""
+        each = zip(self.models, self.member_memories(memory), strict=True)
+        return AttentionWeights.mean([member.forced_attention(own, target_BKL, reading) for member, own in each])
+
+    def forced_log_probabilities(self, memory: Memory, target_BKL: Tensor) -> Tensor:
+        """Log of the mean probability of each target token, given those before it, (B, K, L)."""
+        each = zip(self.models, self.member_memories(memory), strict=True)
+        return log_mean([member.forced_log_probabilities(own, target_BKL) for member, own in each])
+
+    def with_explanation_weights(
+        self, memory: Memory, readout: Tensor, attention_weights: AttentionWeights
+    ) -> AttentionWeights:
+        """Mean attention weights of the members, each with the additions of `Model.with_explanation_weights`."""
+        each = zip(
+            self.models,
+            self.member_memories(memory),
+            self.member_readouts(readout),
+            attention_weights.members,
+            strict=True,
+        )
+        return AttentionWeights.mean(
+            [member.with_explanation_weights(own, part, seen) for member, own, part, seen in each]
+        )
+
+    def member_readouts(self, readout: Tensor) -> Sequence[Tensor]:
+        """Splits readouts by member."""
+        own: Sequence[Tensor] = readout.split([member.config.readout_size for member in self.models], -1)
+        return own
+
+    def member_memories(self, memory: Memory) -> list[Memory]:
+        """Splits a merged memory by member."""
+        summaries = memory.summary_BS.split([member.config.summaries_size for member in self.models], -1)
+        return [
+            replace(
+                memory,
+                views=member_items(i, memory.views),
+                summary_BS=summary,
+                candidates=member_items(i, memory.candidates),
+            )
+            for i, summary in enumerate(summaries)
+        ]
+
+
+Predictor = Model | Ensemble  # the interface that search and explanations use
+
+
+def log_mean(logs: Sequence[Tensor]) -> Tensor:
+    """The logarithm of the mean of probabilities that are given by their logarithms."""
+    return torch.logsumexp(torch.stack(tuple(logs)), 0) - math.log(len(logs))
+
+
+def merge_states(states: Sequence[State]) -> State:
+    """Merges the states of all members under prefixed names."""
+    return State(
+        {f"{i}.{name}": leaf for i, state in enumerate(states) for name, leaf in state.leaves.items()},
+        {f"{i}.{name}": source for i, state in enumerate(states) for name, source in state.positions.items()},
+    )
+
+
+def member_state(member: int, state: State) -> State:
+    """The state of one member."""
+    return State(member_items(member, state.leaves), member_items(member, state.positions))
+
+
+def member_items(member: int, things: Mapping[str, Item]) -> dict[str, Item]:
+    """The items of one member, without the prefix in their names."""
+    prefix = f"{member}."
+    return {name.removeprefix(prefix): thing for name, thing in things.items() if name.startswith(prefix)}

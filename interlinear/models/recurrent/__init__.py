@@ -1,0 +1,1 @@
+"""Encoders, decoders and attention of recurrent models."""

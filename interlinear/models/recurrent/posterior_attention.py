@@ -1,0 +1,117 @@
+"""Posterior attention: where a target word came from, once it is known.
+
+The attention of the step that outputs word y_l is computed before y_l is known. By Bayes' rule, with attention as the
+prior of a hidden position j and the model's own output as its likelihood (Shankar and Sarawagi 2019, section 3),
+
+    P(j | y_1 .. y_l, x)  ~  a_lj P(y_l | y_1 .. y_{l-1}, attention on j alone)
+
+A step with attention on position j alone is the model's own step over a source of that position alone, from the state
+that the attention over all positions has led to. It needs no training, and works for every order of a step.
+
+It costs L T steps, each over one position: of short sentences as much as a decoding, of long ones several times that.
+
+Axes: B sentences, K hypotheses of each, L target positions, T source positions, P pairs of both, N of them at once, E
+embedding, V target vocabulary.
+"""
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from interlinear.models.layers.state import Memory, State
+from interlinear.models.layers.step_linear import StepInputs
+from interlinear.models.recurrent.decoder import Decoder
+
+MAX_PROBABILITIES = 1 << 24  # of the output layer, computed at once
+
+LogProbabilities = Callable[[Tensor], Tensor]  # of readouts (..., R), over the vocabulary (..., V)
+
+
+def posterior_attention(
+    decoder: Decoder,
+    log_probabilities: LogProbabilities,
+    memory: Memory,
+    states: Sequence[State],
+    words_BKLE: Tensor,
+    target_BKL: Tensor,
+    prior_BKLT: Tensor,
+) -> Tensor:
+    """The posterior attention over the first text of targets by forced decoding, (B, K, L, T), in at least fp32.
+
+    states: those before every step. words_BKLE: the embeddings of the words before those of the target. prior_BKLT: the
+    attention over that text. A row sums to 1, and to 0 where the prior does.
+    """
+    prior_BKLT = prior_BKLT.to(torch.promote_types(prior_BKLT.dtype, torch.float32))
+    log_p_BKLT = torch.empty_like(prior_BKLT)
+    for b in range(target_BKL.shape[0]):
+        own = memory.map(lambda tensor: tensor[b : b + 1])  # noqa: B023
+        for k in range(target_BKL.shape[1]):
+            states_1L = steps_as_hypotheses(states, b, k)
+            log_p_BKLT[b, k] = hard_log_likelihoods(
+                decoder, log_probabilities, own, states_1L, words_BKLE[b, k], target_BKL[b, k]
+            )
+    logits_BKLT = prior_BKLT.log() + log_p_BKLT
+    return torch.softmax(logits_BKLT.masked_fill(prior_BKLT == 0, -torch.inf), -1).nan_to_num(0.0)
+
+
+def steps_as_hypotheses(states: Sequence[State], row: int, hypothesis: int) -> State:
+    """One hypothesis' states before each step, as L hypotheses of one sentence."""
+    first = states[0]
+    leaves = {
+        name: torch.cat([state.leaves[name][row : row + 1, hypothesis : hypothesis + 1] for state in states], 1)
+        for name in first.leaves
+    }
+    return State(leaves, first.positions)
+
+
+def hard_log_likelihoods(
+    decoder: Decoder,
+    log_probabilities: LogProbabilities,
+    memory: Memory,
+    states_1L: State,
+    words_LE: Tensor,
+    target_L: Tensor,
+) -> Tensor:
+    """log P of each target word with attention on one source position alone, (L, T), of one sentence.
+
+    states_1L: the states before all steps, as hypotheses of the sentence.
+    """
+    source = decoder.config.first_text
+    steps, positions = len(target_L), memory.positions[source]
+    pair_P = torch.arange(steps * positions, device=target_L.device)
+    step_P, position_P = pair_P // positions, pair_P % positions
+    rows = max(1, MAX_PROBABILITIES // decoder.config.target.vocabulary)
+    parts = []
+    for step_N, position_N in zip(step_P.split(rows), position_P.split(rows), strict=True):
+        words_N1E = words_LE[step_N][:, None]
+        step = StepInputs(decoder.precompute(words_N1E))
+        state_N1 = states_at(states_1L, source, step_N, position_N)
+        _, output = decoder.advance(memory_at(memory, source, position_N), state_N1, step)
+        log_p_N1V = log_probabilities(decoder.read(words_N1E, output.hidden, output.contexts))
+        parts.append(log_p_N1V[:, 0].gather(-1, target_L[step_N][:, None]).squeeze(-1))
+    return torch.cat(parts).view(steps, positions)
+
+
+def memory_at(memory: Memory, source: str, position_N: Tensor) -> Memory:
+    """One sentence's memory as N rows, each with one position of a source, to which all attention then goes."""
+
+    def repeat(tensor: Tensor) -> Tensor:
+        return tensor.expand(len(position_N), *tensor.shape[1:])
+
+    views = {
+        name: view.map((lambda tensor: tensor[0, position_N][:, None]) if view.source == source else repeat)
+        for name, view in memory.views.items()
+    }
+    return Memory(views, repeat(memory.summary_BS))
+
+
+def states_at(states_1L: State, source: str, step_N: Tensor, position_N: Tensor) -> State:
+    """The states before N steps as one hypothesis of N sentences, with one position of a source each."""
+    leaves = {
+        name: leaf[0, step_N, position_N][:, None, None]
+        if states_1L.positions.get(name) == source
+        else leaf[0, step_N][:, None]
+        for name, leaf in states_1L.leaves.items()
+    }
+    return State(leaves, states_1L.positions)

@@ -1,0 +1,226 @@
+"""The step of a search as CUDA graphs: a GPU is given one launch for a step, instead of one for every operator.
+
+A graph computes from fixed tensors to fixed tensors, for one size of table. So the tensors of a step are copied in and
+out, in a few launches, and its rows are filled up to a few numbers; `SlotTable` rounds the other sizes up.
+
+Axes: N sentences in the table (rows).
+"""
+
+import logging
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, Protocol, TypeVar
+
+import torch
+from torch import Tensor
+
+from interlinear.batch import Mapped, tensors_of
+from interlinear.devices import capture_stream, collection_paused, end_failed_capture, is_out_of_memory
+from interlinear.models.ensemble import Predictor
+from interlinear.models.layers.state import Memory
+from interlinear.search.compiled import CompiledStep, has_compiler, message_of
+from interlinear.search.state import SlotState
+from interlinear.search.step import SearchStep, StepResult, search_step
+
+MIN_ROWS = 8
+MAX_GRAPHS = 128
+
+# Lengths that are captured before a service is ready: the shortest and the longest source of each size of table. Both,
+# since they may differ in the size for their outputs.
+COMMON_LENGTHS = sorted([*range(1, 58, 8), *range(8, 65, 8)])
+
+log = logging.getLogger("interlinear.search")
+
+
+Value = TypeVar("Value", bound=Mapped)
+
+
+class Capture(Protocol):
+    """Captures the work of a function that takes no arguments, on a device: returns its result, and a function that
+    does the work again, from the same tensors and into those of the result. pool: of the memory for all captures."""
+
+    def __call__(
+        self, work: Callable[[], Value], device: torch.device, pool: Any
+    ) -> tuple[Value, Callable[[], None]]: ...
+
+
+class CapturedStep:
+    """A step (`search_step`, or a compiled one) that is captured once for each size of table.
+
+    A size is captured when it occurs for the second time, so that none is captured for one step. Steps of a size that
+    cannot be captured run as they are; the first time a warning is logged. For one device; several threads may call it.
+    """
+
+    def __init__(self, step: SearchStep = search_step, capture: Capture | None = None) -> None:
+        self.step = step
+        self._capture = capture or capture_cuda_graph
+        self._graphs: OrderedDict[Hashable, StepGraph] = OrderedDict()  # the least recently used first
+        self._seen: set[Hashable] = set()
+        self._pool: object = None  # of the memory that all graphs share: one runs at a time, and its result is copied
+        self._lock = threading.Lock()
+        self._given_up: set[Hashable] = set()  # sizes that cannot be captured
+
+    def __call__(
+        self,
+        model: Predictor,
+        memory: Memory,
+        rows: SlotState,
+        with_coverage: bool,
+        constrained_R: Tensor | None = None,
+    ) -> StepResult:
+        if constrained_R is not None:
+            constrained_R = pad_constrained(constrained_R)
+        size = (
+            *(id(model), round_up_rows(memory.rows), *rows.written_NKL.shape[1:]),
+            *(*memory.capacity.items(), memory.summary_BS.dtype, with_coverage),
+            *(() if rows.constraints is None else rows.constraints.column_NC.shape[1:]),
+            *(() if constrained_R is None else constrained_R.shape),
+            rows.constraints is not None and rows.constraints.prefix is not None,
+            rows.penalty_NV is not None,
+            None if rows.repetition is None else rows.repetition.gram_NG.shape[1],
+        )
+        with self._lock:
+            graph = self._graphs.get(size)
+            if graph is None and size in self._seen and size not in self._given_up:
+                graph = self._captured(size, model, memory, rows, with_coverage, constrained_R)
+            if graph is None:
+                self._seen.add(size)
+                return self.step(model, memory, rows, with_coverage, constrained_R)
+            self._graphs.move_to_end(size)
+            return graph.run(memory, rows, constrained_R)
+
+    def _captured(
+        self,
+        size: Hashable,
+        model: Predictor,
+        memory: Memory,
+        rows: SlotState,
+        with_coverage: bool,
+        constrained_R: Tensor | None,
+    ) -> "StepGraph | None":
+        if self._pool is None and memory.summary_BS.is_cuda:
+            self._pool = torch.cuda.graph_pool_handle()
+        try:
+            given = (model, memory, rows, with_coverage, constrained_R)
+            with collection_paused():
+                graph = StepGraph(self.step, self._capture, self._pool, *given)
+        except RuntimeError as error:  # of CUDA, of its memory too
+            if not self._given_up:
+                log.warning("a size of search is not captured as a CUDA graph, and slower: %s", message_of(error))
+            self._given_up.add(size)
+            if is_out_of_memory(error):  # the graphs may have what the step lacks; other sizes are captured again
+                self._graphs.clear()
+            return None
+        self._graphs[size] = graph
+        if len(self._graphs) > MAX_GRAPHS:
+            self._graphs.popitem(last=False)
+        return graph
+
+
+class StepGraph:
+    """A captured step for one size of table, with the tensors that it reads and writes."""
+
+    def __init__(
+        self,
+        step: SearchStep,
+        capture: Capture,
+        pool: object,
+        model: Predictor,
+        memory: Memory,
+        rows: SlotState,
+        with_coverage: bool,
+        constrained_R: Tensor | None,
+    ) -> None:
+        n = memory.rows
+        # Rows that are not used repeat the first, so that no index is invalid, and are finished.
+        index_N = torch.arange(round_up_rows(n), device=rows.token_NK.device)
+        index_N = index_N.masked_fill(index_N >= n, 0)
+        self._memory = memory.map(lambda tensor: tensor.index_select(0, index_N))
+        self._rows = rows.map(lambda tensor: tensor.index_select(0, index_N))
+        self._rows.done_N[n:] = True
+        self._copied_memory = weakref.ref(memory)
+        self._constrained_R = constrained_R = None if constrained_R is None else constrained_R.clone()
+
+        def work() -> StepResult:
+            # A view keeps what is computed from it: so each time another view, else it would not be computed again.
+            return step(model, self._memory.map(lambda tensor: tensor), self._rows, with_coverage, constrained_R)
+
+        work()  # what these rows need first is not done while they are captured: one row has a program of its own
+        self._result, self._replay = capture(work, index_N.device, pool)
+
+    def run(self, memory: Memory, rows: SlotState, constrained_R: Tensor | None) -> StepResult:
+        """The result of a step, in tensors of its own."""
+        n = memory.rows
+        if memory is not self._copied_memory():
+            copy_all([tensor[:n] for tensor in tensors_of(self._memory)], tensors_of(memory))
+            self._copied_memory = weakref.ref(memory)
+        copy_all([tensor[:n] for tensor in tensors_of(self._rows)], tensors_of(rows))
+        if self._constrained_R is not None and constrained_R is not None:
+            self._constrained_R.copy_(constrained_R)
+        self._replay()
+        outputs = [tensor[:n] for tensor in tensors_of(self._result)]
+        copies = [torch.empty(tensor.shape, dtype=tensor.dtype, device=tensor.device) for tensor in outputs]
+        copy_all(copies, outputs)
+        remaining = iter(copies)
+        return self._result.map(lambda _: next(remaining))
+
+
+def copy_all(targets: Sequence[Tensor], sources: Sequence[Tensor]) -> None:
+    """Copy each source into its target, with one launch for many tensors of a type."""
+    by_dtype: dict[torch.dtype, tuple[list[Tensor], list[Tensor]]] = {}
+    for target, source in zip(targets, sources, strict=True):
+        if target.numel():
+            pair = by_dtype.setdefault(target.dtype, ([], []))
+            pair[0].append(target)
+            pair[1].append(source)
+    for pair in by_dtype.values():
+        torch._foreach_copy_(*pair)
+
+
+def fast_step(device: torch.device) -> SearchStep:
+    """The step of a compiled search (`resolve_compile`): also captured on a GPU; without a compiler only captured."""
+    return captured_on_gpu(device, CompiledStep() if has_compiler(device.type) else search_step)
+
+
+def captured_on_gpu(device: torch.device, step: SearchStep = search_step) -> SearchStep:
+    """A step that is captured on a GPU, and elsewhere is what it is."""
+    return CapturedStep(step) if device.type == "cuda" else step
+
+
+def round_up_rows(rows: int) -> int:
+    """The number of rows that a step is captured for: 8, 16, 32, 64, ..."""
+    return max(MIN_ROWS, 1 << (rows - 1).bit_length())
+
+
+def pad_constrained(index_R: Tensor) -> Tensor:
+    """The indices of rows with the last one repeated, so that a step is captured for 2, 4, 8, 16, ... of them."""
+    size = max(2, 1 << (len(index_R) - 1).bit_length())
+    return torch.cat([index_R, index_R[-1:].expand(size - len(index_R))])
+
+
+def row_counts(slots: int) -> list[int]:
+    """The numbers of rows that a table of so many slots is captured for."""
+    return sorted({round_up_rows(rows) for rows in range(1, slots + 1)})
+
+
+def capture_cuda_graph(work: Callable[[], Value], device: torch.device, pool: Any) -> tuple[Value, Callable[[], None]]:
+    """Capture as a CUDA graph. Raises RuntimeError where `work` does what a graph cannot."""
+    # Of the model's device, which need not be the current one: work on another device would be left out of the graph.
+    stream = capture_stream(device)
+    stream.wait_stream(torch.cuda.current_stream(device))
+    graph = torch.cuda.CUDAGraph()
+    # Not torch.cuda.graph(), which begins with a garbage collection of the whole process.
+    try:
+        with torch.cuda.stream(stream):
+            graph.capture_begin(pool=pool, capture_error_mode="thread_local")
+            try:
+                result = work()
+            finally:
+                graph.capture_end()
+    except RuntimeError:
+        end_failed_capture(device, pool)
+        raise
+    torch.cuda.current_stream(device).wait_stream(stream)
+    return result, graph.replay

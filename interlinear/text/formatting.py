@@ -1,0 +1,150 @@
+"""The edges of an output as those of its source: marks at begin and end, and the case of the first letter.
+
+For `preserve_formatting` (DeepL's parameter), and for parts of a divided sentence, which a model writes as sentences.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from interlinear.text.tokenizer import Tokenizer
+from interlinear.text.words import Span
+
+# A mark and its forms in other scripts, which mean the same.
+SAME_MARKS = {".": "。", "!": "！", "?": "？؟", ",": "，、،", ";": "；؛", ":": "：", "…": ""}
+PLAIN = {form: mark for mark, forms in SAME_MARKS.items() for form in forms}
+WRITTEN = {  # languages that have a form of their own
+    "zh": {".": "。", "!": "！", "?": "？", ",": "，", ";": "；", ":": "："},
+    "ja": {".": "。", "!": "！", "?": "？", ",": "、", ";": "；", ":": "："},
+    "ar": {"?": "؟", ",": "،", ";": "؛"},
+    "fa": {"?": "؟", ",": "،", ";": "؛"},
+}
+MARKS = "".join(SAME_MARKS) + "".join(PLAIN)
+BEGIN_MARKS = re.compile(r"(?:[-–—*•·]\s+|…\s*|\.\.\.\s*)?")
+OPENING = re.compile(r"[\"'“”„«»‘’(\[{¿¡]*")
+WORD = re.compile(r"\w+")
+
+
+@dataclass(frozen=True)
+class FormattedText:
+    """An output of which the characters [start, end) are kept; in `text` they begin at `offset`."""
+
+    text: str
+    start: int
+    end: int
+    offset: int
+
+
+@dataclass(frozen=True)
+class Edges:
+    """The edges of an output that are made like its source's."""
+
+    begin: bool = True
+    end: bool = True
+
+    def certain(self, output: str) -> str:
+        """The beginning of an output that will not change with more text: without marks at its end, and nothing until
+        its first word is complete."""
+        if self.end:
+            output = output[: split_end(output)[0]]
+        if not self.begin:
+            return output
+        content = output[found(BEGIN_MARKS.match(output)).end() :]
+        content = content[found(OPENING.match(content)).end() :]
+        word = WORD.match(content)
+        return output if word is not None and word.end() < len(content) else ""
+
+    def apply(
+        self,
+        source: str,
+        output: str,
+        tokenizer: Tokenizer,
+        language: str | None,
+        kept: Sequence[Span] = (),
+    ) -> FormattedText:
+        """The output with these edges. A letter becomes small only if the word is usually so (`is_usually_small`).
+
+        tokenizer, language: of the output. kept: spans of the output that do not change, of terms.
+        """
+        start, end, prefix, suffix = 0, len(output), "", ""
+        if self.begin:
+            start, prefix = begin_of(source, output)
+        if self.end:
+            end, suffix = end_of(source, output, language)
+        if any(a < start for a, _ in kept):
+            start, prefix = 0, ""
+        if any(b > end for _, b in kept):
+            end, suffix = len(output), ""
+        if start >= end:
+            return FormattedText(output, 0, len(output), 0)
+        content = output[start:end]
+        if self.begin:
+            place = start + found(OPENING.match(content)).end()
+            if place < end and not any(a <= place < b for a, b in kept):
+                letter = first_letter(source, output[place:end], tokenizer, language)
+                content = content[: place - start] + letter + output[place + 1 : end]
+        return FormattedText(prefix + content + suffix, start, end, len(prefix))
+
+
+def found(match: re.Match[str] | None) -> re.Match[str]:
+    """The match of a pattern that matches every text, as it matches nothing too."""
+    assert match is not None
+    return match
+
+
+def edges_of_parts(count: int, ends_too: bool = False) -> list[Edges]:
+    """For each part of a divided sentence the edges that are inside the sentence; `ends_too`: and those of the sentence
+    itself."""
+    return [Edges(begin=i > 0 or ends_too, end=i + 1 < count or ends_too) for i in range(count)]
+
+
+def begin_of(source: str, output: str) -> tuple[int, str]:
+    """How many characters of the output's begin are replaced, and by what: as the source begins with a dash, a bullet
+    or dots, or without."""
+    wanted, present = found(BEGIN_MARKS.match(source)), found(BEGIN_MARKS.match(output))
+    if wanted[0].strip() == present[0].strip():
+        return 0, ""
+    return present.end(), wanted[0]
+
+
+def end_of(source: str, output: str, language: str | None) -> tuple[int, str]:
+    """From which character on the output's end is replaced, and by what: the marks with which the source ends, in the
+    form that the language has."""
+    (_, wanted), (start, present) = split_end(source), split_end(output)
+    if wanted == present:
+        return len(output), ""
+    forms = WRITTEN.get((language or "").lower().split("-")[0], {})
+    return start, "".join(forms.get(mark, mark) for mark in wanted)
+
+
+def split_end(text: str) -> tuple[int, str]:
+    """Where the marks at the end of a text begin, with the space before them, and the marks in their plain forms."""
+    content = text.rstrip(MARKS)
+    return len(content.rstrip()), "".join(PLAIN.get(mark, mark) for mark in text[len(content) :])
+
+
+def first_letter(source: str, output: str, tokenizer: Tokenizer, language: str | None) -> str:
+    """The first character of an output, in the case that the source's first letter has."""
+    bare = source[found(BEGIN_MARKS.match(source)).end() :]
+    wanted = bare[found(OPENING.match(bare)).end() :][:1]
+    letter = output[0]
+    if wanted.isupper() and letter.islower():
+        return letter.upper() if len(letter.upper()) == 1 else letter
+    if wanted.islower() and letter.isupper() and len(letter.lower()) == 1:
+        word = WORD.match(output)
+        if word and is_usually_small(word[0], tokenizer, language):
+            return letter.lower()
+    return letter
+
+
+def is_usually_small(word: str, tokenizer: Tokenizer, language: str | None) -> bool:
+    """Whether a word is written with a small letter inside a sentence, as far as its language's vocabulary knows.
+
+    Pieces stand in a vocabulary by their frequency: of a noun of German, or a name, the capital form is first, or the
+    only one.
+    """
+    if word[1:] != word[1:].lower() or (word == "I" and (language or "en").lower().split("-")[0] == "en"):
+        return False
+    begin = "▁" if tokenizer.config.units == "bpe" else ""
+    small, capital = (tokenizer.piece_ids.get(begin + form) for form in (word.lower(), word))
+    return small is not None and (len(word) == 1 or capital is None or small < capital)

@@ -1,1 +1,0 @@
-"""The sequence-to-sequence model, its decoder, and ensembles of models."""

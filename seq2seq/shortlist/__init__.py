@@ -1,6 +1,0 @@
-"""Lexical shortlists: the target words that search may write for a sentence, chosen by the tokens of its source."""
-
-from seq2seq.shortlist.link_counts import LinkCounts, build_shortlist
-from seq2seq.shortlist.shortlist import Coverage, Shortlist, coverage
-
-__all__ = ["Coverage", "LinkCounts", "Shortlist", "build_shortlist", "coverage"]
