@@ -1,30 +1,57 @@
-"""Sequence-to-sequence models with attention: load, build and run them.
-
-`load(folder)` reads a bundle, `build(config)` creates a model, `Model.teacher_forced` computes training outputs, and
-`interlinear.search` decodes.
-"""
+"""Attention-based translation and summarization: train a model, load it by its name, translate and align with it."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from interlinear.bundle import Bundle, load
+    from interlinear.alignment import Alignment
+    from interlinear.api import align, load, translate
+    from interlinear.bundle import Bundle
     from interlinear.config import ModelConfig
+    from interlinear.explanation import Explanation
+    from interlinear.generation.request import GenerationResult
     from interlinear.models.model import Model, build
-
-__all__ = ["Bundle", "Model", "ModelConfig", "build", "load"]
+    from interlinear.search import SearchOptions
+    from training.api import train
 
 _MODULES = {
-    "Bundle": "bundle.bundle",
-    "load": "bundle.bundle",
-    "ModelConfig": "config",
-    "Model": "models.model",
-    "build": "models.model",
+    "Alignment": "interlinear.alignment",
+    "Bundle": "interlinear.bundle",
+    "Explanation": "interlinear.explanation",
+    "GenerationResult": "interlinear.generation.request",
+    "Model": "interlinear.models.model",
+    "ModelConfig": "interlinear.config",
+    "SearchOptions": "interlinear.search",
+    "align": "interlinear.api",
+    "build": "interlinear.models.model",
+    "load": "interlinear.api",
+    "train": "training.api",
+    "translate": "interlinear.api",
 }
+
+__all__ = [
+    "Alignment",
+    "Bundle",
+    "Explanation",
+    "GenerationResult",
+    "Model",
+    "ModelConfig",
+    "SearchOptions",
+    "align",
+    "build",
+    "load",
+    "train",
+    "translate",
+]
 
 
 def __getattr__(name: str) -> Any:
     """Import an exported name on first use, so that a command that only prints its help does not load torch."""
     if name not in _MODULES:
         raise AttributeError(f"module 'interlinear' has no attribute '{name}'")
-    return getattr(import_module(f"interlinear.{_MODULES[name]}"), name)
+    return getattr(import_module(_MODULES[name]), name)
+
+
+def __dir__() -> list[str]:
+    """The exported names, also those that were not used yet."""
+    return sorted({*globals(), *__all__})

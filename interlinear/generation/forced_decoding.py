@@ -9,7 +9,7 @@ import torch
 from interlinear.alignment.doubts import with_doubts
 from interlinear.batch import Batch, collate, stack_images
 from interlinear.bundle import Bundle
-from interlinear.errors import UsageError
+from interlinear.errors import RequestError, UsageError
 from interlinear.explanation import (
     Explanation,
     SourceExplanation,
@@ -170,6 +170,15 @@ class ForcedDecoder:
             for name, grid in config.images.items()
         }
         return collate(texts, [text.encoded.ids for text in targets], images=images)
+
+    def check_lengths(self, source: str, target: str, raw: bool = True) -> TextWithWords:
+        """The target of a pair of texts, encoded. Raises RequestError where the model does not read so many tokens."""
+        name, limits = self.bundle.card.model.first_text, self.bundle.card.limits
+        for side, text, limit in ((name, source, limits.source_length), ("target", target, limits.target_length)):
+            (read,) = self.read_texts(side, [text], raw)
+            if (count := len(read.encoded.ids)) > limit:
+                raise RequestError(side, f"has {count} tokens, and the model takes at most {limit}")
+        return read
 
     def read_texts(self, name: str, texts: Sequence[str], raw: bool = True) -> list[TextWithWords]:
         """Encode texts of a source, or of the target, and find their words; `raw` as in `align`."""

@@ -282,6 +282,11 @@ class Bundles:
 
 @pytest.fixture(scope="session")
 def bundles(tmp_path_factory: pytest.TempPathFactory) -> Bundles:
+    return shared_bundles(tmp_path_factory)
+
+
+def shared_bundles(tmp_path_factory: pytest.TempPathFactory) -> Bundles:
+    """The bundles of this run of the tests, made once by whichever process needs one first."""
     folder = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:  # the folder of a worker lies in that of the run
         folder = folder.parent

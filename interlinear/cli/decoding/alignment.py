@@ -12,7 +12,7 @@ from interlinear.cli.console import FAILED, say
 from interlinear.cli.decoding.model_loading import load_generation
 from interlinear.cli.options import AlignmentKind
 from interlinear.config import Precision
-from interlinear.errors import DataError, UsageError
+from interlinear.errors import DataError, RequestError, UsageError
 from interlinear.explanation import Explanation
 from interlinear.generation.generator import SequenceGenerator
 from interlinear.models.attention_reading import READINGS, AttentionReading
@@ -166,15 +166,10 @@ def length_problem(aligner: Aligner, pair: SentencePair) -> str:
 
 def too_long(generation: SequenceGenerator, pair: SentencePair, raw: bool, unknown: UnknownWords) -> str:
     """A sentence that states which side of a pair is too long, or an empty string. Counts unknown target words."""
-    name = generation.bundle.card.model.first_text
-    limits = generation.bundle.card.limits
-    ids: list[int] = []
-    for side, text, limit in ((name, pair.source, limits.source_length), ("target", pair.target, limits.target_length)):
-        (prepared,) = generation.read_texts(side, [text], raw)
-        ids = list(prepared.encoded.ids)
-        if len(ids) > limit:
-            return f"the {side} has {len(ids)} tokens, and the model takes at most {limit}."
-    unknown.add(pair.number, ids)  # ids of the target, the last side
+    try:
+        unknown.add(pair.number, list(generation.check_lengths(pair.source, pair.target, raw).encoded.ids))
+    except RequestError as error:
+        return f"the {error.where} {error.problem}."
     return ""
 
 

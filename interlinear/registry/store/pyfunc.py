@@ -11,7 +11,7 @@ from mlflow.exceptions import MlflowException
 from mlflow.pyfunc.model import PythonModel, PythonModelContext
 from pydantic import ValidationError
 
-import interlinear
+from interlinear.bundle import load
 from interlinear.errors import RequestError
 from interlinear.generation.generator import SequenceGenerator
 from interlinear.generation.request import GenerationResult, Request
@@ -23,7 +23,7 @@ class BundleModel(PythonModel):
     """Takes a column for each source, and returns the best output of each row."""
 
     def load_context(self, context: PythonModelContext) -> None:
-        self.bundle = interlinear.load(context.artifacts["bundle"])
+        self.bundle = load(context.artifacts["bundle"])
 
     def predict(
         self, context: PythonModelContext, model_input: pd.DataFrame, params: dict[str, object] | None = None
