@@ -70,9 +70,13 @@ def test_wheel_works_from_any_folder(wheel, tmp_path):
     zipfile.ZipFile(wheel).extractall(site)
     where = run([sys.executable, "-c", "import training; print(training.__file__)"], elsewhere, PYTHONPATH=str(site))
     assert where.startswith(str(site))
-    command = [sys.executable, "-m", "interlinear"]
-    assert "translate" in run([*command, "--help"], elsewhere, PYTHONPATH=str(site))
-    assert "parameters" in run([*command, "info", "rnnsearch"], elsewhere, PYTHONPATH=str(site))
+    for module in ("interlinear", "interlinear.cli"):
+        command = [sys.executable, "-m", module]
+        assert "translate" in run([*command, "--help"], elsewhere, PYTHONPATH=str(site))
+        assert "parameters" in run([*command, "info", "rnnsearch"], elsewhere, PYTHONPATH=str(site))
+    program = "from interlinear import load, train, translate; from service.ray_serve import build; "
+    program += "from service.app import create_app; import service.files.document_worker; print(create_app.__name__)"
+    assert run([sys.executable, "-c", program], elsewhere, PYTHONPATH=str(site)) == "create_app\n"
 
 
 @pytest.mark.slow
