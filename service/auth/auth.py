@@ -50,7 +50,7 @@ class Auth:
         if self.keys:
             self.keys.stop()
 
-    async def authenticate_headers(self, request: Request) -> bool:
+    def authenticate_headers(self, request: Request) -> bool:
         """Authenticate a request for work before its body is read: by the key in its headers or, if the service has
         no keys, by its address.
 
@@ -58,14 +58,14 @@ class Auth:
         """
         token = bearer_token(request.headers)
         if token or self.keys is None or has_key_in_address(request):
-            await self.authenticate(request, token)
+            self.authenticate(request, token)
             return True
         headers = request.state.limits = {}
         if rate := self._rate(None):
             self._apply_rate(self._address_limiter.peek(client_address(request), rate, time.monotonic()), rate, headers)
         return False
 
-    async def authenticate(self, request: Request, token: str | None, cost: int = 1) -> None:
+    def authenticate(self, request: Request, token: str | None, cost: int = 1) -> None:
         """Authenticate a request for work with this key, or with none; the response reports the remaining limits.
 
         `cost`: units charged to the caller's rate and quota.
@@ -80,9 +80,9 @@ class Auth:
         request.state.key_name = key.name
         self._check_scope(key, Scope.TRANSLATE)
         self._take(self._key_limiter, key.id, self._rate(key), headers, cost)
-        await self._count(request, key, headers, cost)
+        self._count(request, key, headers, cost)
 
-    async def charge(self, request: Request, texts: int) -> None:
+    def charge(self, request: Request, texts: int) -> None:
         """Charge a request, which was admitted as one text, for `texts` texts.
 
         Raises Problem 429 if the rest of its key's quota is too small. Units beyond the rate are taken all the same,
@@ -98,15 +98,15 @@ class Auth:
             result = limiter.take(caller, rate, time.monotonic(), more, needed=0)
             self._apply_rate(result, rate, state.limits)
         if key:
-            await self._count(request, key, state.limits, more)
+            self._count(request, key, state.limits, more)
 
-    async def charge_rejected(self, request: Request, problem: Problem) -> None:
+    def charge_rejected(self, request: Request, problem: Problem) -> None:
         """Charge a request to its address if its headers did not authenticate it and its body could not be read.
 
         A caller who needs a key and sent none gets the error about the key, not the one about the body.
         """
         if problem.status in (400, 415):
-            await self.authenticate(request, None)
+            self.authenticate(request, None)
         elif problem.status != 429:
             self._take_from_address(request)
 
@@ -203,9 +203,9 @@ class Auth:
                 f"more than {rate.per_second:g} texts a second; come again in {wait} s", wait
             )
 
-    async def _count(self, request: Request, key: ApiKey, headers: dict[str, str], cost: int) -> None:
+    def _count(self, request: Request, key: ApiKey, headers: dict[str, str], cost: int) -> None:
         assert self.keys
-        counted = await self.keys.count(key, cost)
+        counted = self.keys.count(key, cost)
         if counted:
             _, counted_before = request.scope["state"].get("counted", (key, 0))
             request.scope["state"]["counted"] = (key, counted_before + cost)

@@ -9,7 +9,7 @@ import hashlib
 import hmac
 import re
 import secrets
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -81,8 +81,6 @@ def create_schema(connection: Connection, path: Path | None, create: bool) -> No
 NAME_PATTERN = re.compile(r"[A-Za-z0-9._-]{1,64}")  # names appear in logs
 KEY_PATTERN = re.compile(r"il_(?P<id>[0-9a-f]{12})_[A-Za-z0-9_-]{43}")
 MAX_SHARED_CALLERS = 1000  # callers whose rates are written in one sync; 20 times as many are read
-RESERVE_FACTOR = 64  # reserved in advance: this many times the request's cost,
-MAX_RESERVE_DIVISOR = 8  # and at most this fraction (1/n) of the units left
 
 
 @dataclass(frozen=True)
@@ -98,7 +96,7 @@ class ApiKey:
     revoked: datetime | None
     quota: int | None  # units a day, by UTC
     rate: float | None  # units a second; default: the service's limit
-    used: int  # units used on the day of reading, including those reserved by running services
+    used: int  # units used on the day of reading
     scopes: frozenset[Scope]
 
     def matches(self, key: str) -> bool:
@@ -122,10 +120,9 @@ class RateUsage:
 
 @dataclass(frozen=True)
 class SyncResult:
-    """The state of the store after a sync: all keys, the reserved units, and the buckets that are not full."""
+    """The state of the store after a sync: all keys, and the buckets that are not full."""
 
     keys: list[ApiKey]
-    granted: Mapping[str, int]  # reserved units, by key
     rates: Mapping[str, float]  # seconds until the bucket is full, by caller
 
 
@@ -211,37 +208,19 @@ class KeyStore:
         with self._database.transaction(writes=False) as connection:
             return _select_keys(connection, _now().date())
 
-    def reserve(self, key_id: str, cost: int, pending: int, today: date) -> tuple[int, ApiKey | None]:
-        """Take `cost` units of a key's quota, and more in advance if much is left.
-
-        `pending`: units that the caller has not added yet. Returns the units taken (0 if too few are left) and the
-        key's record after that (None if the key does not exist).
-        """
-        with self._database.transaction() as connection:
-            granted = _grant_units(connection, key_id, cost, RESERVE_FACTOR * cost, pending, today)
-            return granted, next((key for key in _select_keys(connection, today) if key.id == key_id), None)
-
     def sync(
-        self,
-        used: Mapping[tuple[date, str], int],
-        today: date,
-        wanted: Mapping[str, int] | None = None,
-        taken: Mapping[str, RateUsage] | None = None,
+        self, used: Mapping[tuple[date, str], int], today: date, taken: Mapping[str, RateUsage] | None = None
     ) -> SyncResult:
-        """Add the usage of keys, by day and ID, and of rates, and read keys and rates, in one transaction.
-
-        `wanted`: units to reserve in advance, by key; fewer are granted if little is left. The largest
-        MAX_SHARED_CALLERS of `taken` are written.
-        """
-        with self._database.transaction(writes=bool(used or wanted or taken)) as connection:
-            _lock_keys(connection, {key_id for _, key_id in used} | set(wanted or ()))
+        """Add the usage of keys, by day and ID, and of rates, and read keys and rates, in one transaction. The largest
+        MAX_SHARED_CALLERS of `taken` are written."""
+        with self._database.transaction(writes=bool(used or taken)) as connection:
+            if used:  # locked in the order of their IDs, so that two services cannot deadlock
+                chosen = select(KEYS.c.id).where(KEYS.c.id.in_({key_id for _, key_id in used}))
+                connection.execute(chosen.order_by(KEYS.c.id).with_for_update())
             for (day, key_id), units in sorted(used.items()):
                 _add_usage(connection, key_id, units, day)
-            granted = {
-                key_id: _grant_units(connection, key_id, 0, n, 0, today) for key_id, n in sorted((wanted or {}).items())
-            }
             rates = self._sync_rates(connection, taken or {})
-            return SyncResult(_select_keys(connection, today), granted, rates)
+            return SyncResult(_select_keys(connection, today), rates)
 
     def _sync_rates(self, connection: Connection, taken: Mapping[str, RateUsage]) -> dict[str, float]:
         now = self._database.clock(connection)
@@ -270,33 +249,14 @@ class KeyStore:
             connection.execute(delete(RATES).where(RATES.c.caller.in_(full.with_for_update(skip_locked=True))))
 
 
-def _lock_keys(connection: Connection, key_ids: Collection[str]) -> None:
-    """Lock the rows of keys in the order of their IDs, so that two services cannot deadlock."""
-    if key_ids:
-        connection.execute(select(KEYS.c.id).where(KEYS.c.id.in_(key_ids)).order_by(KEYS.c.id).with_for_update())
-
-
 def _add_usage(connection: Connection, key_id: str, units: int, day: date) -> None:
-    """Add units (negative: return them) to a day's usage, unless a later day has begun."""
+    """Add units (negative: refunds) to a day's usage, unless a later day has begun."""
     used = case((KEYS.c.day == day.isoformat(), KEYS.c.used), else_=0) + units
     connection.execute(
         update(KEYS)
         .where(KEYS.c.id == key_id, KEYS.c.day <= day.isoformat())
         .values(used=case((used > 0, used), else_=0), day=day.isoformat())
     )
-
-
-def _grant_units(connection: Connection, key_id: str, cost: int, ahead: int, pending: int, today: date) -> int:
-    row = connection.execute(select(KEYS).where(KEYS.c.id == key_id).with_for_update()).one_or_none()
-    if row is None or row.quota is None or row.day > today.isoformat():
-        return 0
-    left = row.quota - (row.used if row.day == today.isoformat() else 0) - pending - cost
-    if left < 0:
-        return 0
-    granted = cost + min(ahead, int(left) // MAX_RESERVE_DIVISOR)
-    if granted:
-        _add_usage(connection, key_id, granted, today)
-    return granted
 
 
 def _select_keys(connection: Connection, today: date) -> list[ApiKey]:

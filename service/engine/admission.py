@@ -1,6 +1,6 @@
 """Admission control: how much may wait in the queue, in total and for one caller."""
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Literal
@@ -77,7 +77,7 @@ class Reservation:
     texts: Sequence[str]  # all of the request's texts
     waiting_load: QueueLoad
     reserved_texts: int  # number of texts that `waiting_load` is for, each once
-    charge: Callable[[int], Awaitable[None]] | None = None  # called with the tokens x beam of all searches so far
+    charge: Callable[[int], None] | None = None  # called with the tokens x beam of all searches so far
     later_load: QueueLoad = field(default_factory=QueueLoad)  # of searches that follow the first ones
     searched_tokens: int = 0  # tokens x beam of the searches so far
 

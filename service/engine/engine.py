@@ -232,7 +232,7 @@ class Engine:
         )
         reservation.searched_tokens += sum(row.length * row.request.options.beam for row in rows)
         if reservation.charge:
-            await reservation.charge(reservation.searched_tokens)
+            reservation.charge(reservation.searched_tokens)
         pending = PendingRequest(
             loop, loop.create_future(), [None] * len(rows), len(rows), reservation.caller, listener
         )

@@ -37,7 +37,7 @@ class FileRequest:
     model: str | None
     request_id: str
     find_terms: Callable[[tuple[str, str]], Awaitable[TermOptions]]
-    charge: Callable[[int], Awaitable[None]]
+    charge: Callable[[int], None]
     refund: Callable[[], None]
     options: ReadOptions
 

@@ -62,7 +62,7 @@ class FileTranslator:
         document = DocumentRequest("sentences", request.name, *self._limits, source, job.target, found, request.options)
         job.warnings, sentences = await self._processes.split(uploaded, document)
         job.total = sum(sentence.completes for sentence in sentences)
-        await request.charge(await self._units(path.first, sentences, job.total))
+        request.charge(await self._units(path.first, sentences, job.total))
         kept = await self._kept(job, sentences, in_target)
         lines = await self._search(job, path, sentences, kept)
         job.result = job.upload.store.create()

@@ -74,7 +74,7 @@ async def with_kept_entries(
                 f"is for {glossary.source} to {glossary.target}, and the translation is from {source} to {target}",
             )
     text = await in_store(lambda: store.read_entries(owner(caller), glossary_id) or "")
-    await service.auth.charge(caller.request, caller.request.state.charged + len(text) // CHARACTERS_PER_UNIT)
+    service.auth.charge(caller.request, caller.request.state.charged + len(text) // CHARACTERS_PER_UNIT)
     return await asyncio.to_thread(lambda: options.with_fallback(read_entries(text)))
 
 

@@ -36,7 +36,7 @@ def parsed_body(kind: type[T]) -> Callable[..., Awaitable[T]]:
     """
 
     async def read(request: Request, service: ServiceDep) -> T:
-        authenticated_by_header = await service.auth.authenticate_headers(request)
+        authenticated_by_header = service.auth.authenticate_headers(request)
         held: BodyReservation = request.state.body
         try:
             media, options = media_type(request)
@@ -49,11 +49,11 @@ def parsed_body(kind: type[T]) -> Callable[..., Awaitable[T]]:
             )
         except Problem as problem:
             if not authenticated_by_header:
-                await service.auth.charge_rejected(request, problem)
+                service.auth.charge_rejected(request, problem)
             raise
         if not authenticated_by_header:
             api_key = fields.get("api_key")
-            await service.auth.authenticate(request, api_key if isinstance(api_key, str) else None)
+            service.auth.authenticate(request, api_key if isinstance(api_key, str) else None)
             held.authenticated()
         parsed_request: T = await run_inline_or_in_thread(
             inline, validate, kind, fields, media == JSON, executor=service.parse_executor

@@ -230,7 +230,7 @@ async def admit_request(service: Service, caller: Caller, request: GenerateReque
         request.estimate_sentences,
         request.beam_size or service.models.least_beam,
     ) as reservation:
-        await service.auth.charge(caller.request, request.units)
+        service.auth.charge(caller.request, request.units)
         reservation.charge = lambda tokens: service.auth.charge(caller.request, units_of_tokens(tokens))
         yield reservation
 

@@ -92,7 +92,7 @@ def uploaded_form(kind: type[T], open_file: Callable[[Request, str], FileSink]) 
     """
 
     async def read(request: Request, service: ServiceDep) -> T:
-        authenticated_by_header = await service.auth.authenticate_headers(request)
+        authenticated_by_header = service.auth.authenticate_headers(request)
         sinks: list[FileSink] = []
 
         def sink(name: str, file_name: str) -> FileSink:
@@ -125,11 +125,11 @@ async def read_fields(
     except Problem as problem:
         held.refused = problem.status not in (408, CLIENT_CLOSED_REQUEST)
         if not authenticated:
-            await service.auth.charge_rejected(request, problem)
+            service.auth.charge_rejected(request, problem)
         raise
     if not authenticated:
         api_key = fields.get("api_key")
-        await service.auth.authenticate(request, api_key if isinstance(api_key, str) else None)
+        service.auth.authenticate(request, api_key if isinstance(api_key, str) else None)
     return fields
 
 

@@ -134,7 +134,7 @@ def router(settings: Settings) -> APIRouter:
     ) -> Response:
         """The entries of one of the caller's glossaries: a source, a tab and a target on each line. It counts as a
         text."""
-        await service.auth.authenticate(caller.request, bearer_token(caller.request.headers))
+        service.auth.authenticate(caller.request, bearer_token(caller.request.headers))
         entries = await in_store(lambda: store.read_entries(owner(caller), glossary_id))
         if entries is None:
             raise no_such_glossary(glossary_id)

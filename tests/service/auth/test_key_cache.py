@@ -1,15 +1,12 @@
-"""The cache of keys beside other writers: syncs that fail in part, and syncs and reservations at the same time."""
+"""The cache of keys beside other writers: syncs that fail in part, and syncs at the same time."""
 
 import sqlite3
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from datetime import UTC, datetime
-from typing import Any
+from datetime import UTC, datetime, timedelta
 
-from service.auth import key_cache
 from service.auth.key_cache import KeyCache
-from service.auth.key_store import KeyStore, RateUsage, SyncResult
+from service.auth.key_store import KeyStore, RateUsage
 from service.auth.rate_limits import RateLimiter
 from tests.service.auth.test_keys import TODAY, counted, store
 
@@ -35,49 +32,17 @@ def test_buckets_that_cannot_be_deleted_change_nothing_of_a_sync(tmp_path, caplo
     assert "the disk is full" in caplog.text
 
 
-def test_units_returned_by_a_sync_are_granted_once(store, uri, monkeypatch):
-    """A request asks for units after the sync is committed, and before the service knows what it has read."""
-    monkeypatch.setattr(key_cache, "RESERVE_TIMEOUT", 60)
-    key, asked = store.add("app", quota=100), threading.Event()
-    served: list[bool] = []
-
-    class Asking(KeyStore):
-        """Has a request that asks for four units while a sync ends."""
-
-        def sync(self, *arguments: Any) -> SyncResult:
-            synced = super().sync(*arguments)
-            if asked.is_set():
-                request.start()
-                request.join(0.5)
-            return synced
-
-    cache = KeyCache(Asking(uri))
-    record = cache.find(key)
-    request = threading.Thread(target=lambda: served.extend(counted(cache, record, 1, cost=4)))
-    assert counted(cache, record, 1) == [True]
-    cache.sync()
-    assert store.list_keys()[0].used == 3, "one unit, and two that the service reserves for the next half second"
-    today = datetime.now(UTC).date()
-    store.sync({(today, record.id): 97}, today)  # of another service: the quota is used up but for those two
-    asked.set()
-    cache.sync()
-    request.join()
-    asked.clear()
-    assert 98 + 4 * sum(served) + sum(counted(cache, record, 5)) <= 100
-    cache.store.close()
-
-
-def test_services_that_use_and_reserve_the_same_keys_do_not_wait_for_each_other_forever(uri):
+def test_services_that_use_the_same_keys_do_not_wait_for_each_other_forever(uri):
     KeyStore(uri).add("one", quota=10**9)
     KeyStore(uri).add("two", quota=10**9)
     one, two = (key.id for key in KeyStore(uri).list_keys())
 
-    def sync(used: str, wanted: str) -> None:
+    def sync(*used: str) -> None:
         store = KeyStore(uri)
         for _ in range(100):
-            store.sync({(TODAY, used): 1}, TODAY, {wanted: 1})
+            store.sync({(TODAY + timedelta(days=n), key_id): 1 for n, key_id in enumerate(used)}, TODAY)
         store.close()
 
     with ThreadPoolExecutor(2) as services:
         list(services.map(sync, (one, two), (two, one)))
-    assert [key.used for key in KeyStore(uri).sync({}, TODAY).keys] == [200, 200]
+    assert [key.used for key in KeyStore(uri).sync({}, TODAY + timedelta(days=1)).keys] == [100, 100]
