@@ -15,8 +15,8 @@ from interlinear.generation.forced_decoding import ForcedDecoder
 from interlinear.generation.generator import SequenceGenerator
 from interlinear.generation.request import GenerationResult, Request
 from interlinear.generation.terms import GlossaryEntry, TermFinder, TermOptions
-from interlinear.models.ensemble import Predictor
 from interlinear.models.model import Model
+from interlinear.models.protocol import EncoderDecoder
 from interlinear.registry.resolve import fetch_bundle
 from interlinear.search import SearchOptions
 from interlinear.translation.offline import OfflineModel, search
@@ -42,7 +42,7 @@ def load(
 
 
 def translate(
-    bundle: Bundle[Predictor],
+    bundle: Bundle[EncoderDecoder],
     texts: Iterable[str],
     markup: Literal["html", "xml"] | None = None,
     explain: bool = False,
@@ -83,7 +83,7 @@ def without_errors(outcomes: Iterable[GenerationResult | RequestError]) -> list[
     return answers
 
 
-def align(bundle: Bundle[Predictor], pairs: Iterable[tuple[str, str]]) -> list[Alignment]:
+def align(bundle: Bundle[EncoderDecoder], pairs: Iterable[tuple[str, str]]) -> list[Alignment]:
     """The links between the words of sentences and their translations, by forced decoding with the model.
 
     Raises RequestError for a pair that is too long.

@@ -9,7 +9,7 @@ import torch
 from interlinear.bundle import README, Bundle
 from interlinear.bundle.readme import readme_of_version, render_readme
 from interlinear.metrics.score import Score
-from interlinear.models.ensemble import Predictor
+from interlinear.models.protocol import EncoderDecoder
 from interlinear.registry.curves import GROUP_TAG, create_group
 from interlinear.registry.evaluations import Evaluation, TrainingRun, dataset_of, metric_key, metrics_of
 from interlinear.registry.store import MlflowStore
@@ -36,7 +36,7 @@ def log_files(tracking: str | None, run_id: str, folder: Path) -> None:
         store.client.log_artifacts(run_id, str(folder))
 
 
-def add_scores(bundle: Bundle[Predictor], scores: Mapping[str, Score]) -> str:
+def add_scores(bundle: Bundle[EncoderDecoder], scores: Mapping[str, Score]) -> str:
     """Rewrite a bundle's README.md with further scores by title; returns its text. `model.json` stays unchanged."""
     card = bundle.card.model_copy(update={"metrics": {**bundle.card.metrics, **scores}})
     parameters = sum(map(torch.Tensor.numel, bundle.model.parameters()))

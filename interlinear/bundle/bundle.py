@@ -35,11 +35,12 @@ from interlinear.files import (
     read_checked_json,
     temporary_file,
 )
-from interlinear.models.ensemble import Ensemble, Predictor
+from interlinear.models.ensemble import Ensemble
 from interlinear.models.layers.int8 import quantise
 from interlinear.models.layers.packed import pack
 from interlinear.models.model import Model, build
 from interlinear.models.parameter_shapes import parameter_shapes
+from interlinear.models.protocol import EncoderDecoder
 from interlinear.search.captured import fast_step
 from interlinear.search.step import SearchStep, search_step
 from interlinear.shortlist import Shortlist
@@ -47,18 +48,18 @@ from interlinear.text import Tokenizer
 
 WEIGHTS, CARD, README, SHORTLIST = "model.safetensors", "model.json", "README.md", "shortlist.safetensors"
 
-PredictorT = TypeVar("PredictorT", bound=Predictor, covariant=True)
+ModelT = TypeVar("ModelT", bound=EncoderDecoder, covariant=True)
 
 
 @dataclass(frozen=True)
-class Bundle(Generic[PredictorT]):
+class Bundle(Generic[ModelT]):
     """A model or an ensemble with its tokenizers, its card, and the folder that it was loaded from.
 
     shortlist: limits the words of its search; None: the whole vocabulary. search_step: the function that takes a step
     of its search; another one where it is compiled or captured.
     """
 
-    model: PredictorT
+    model: ModelT
     tokenizers: dict[str, Tokenizer]
     card: ModelCard
     folder: Path
@@ -193,7 +194,7 @@ def load(
     )
 
 
-def with_compiled_search(bundle: Bundle[PredictorT]) -> Bundle[PredictorT]:
+def with_compiled_search(bundle: Bundle[ModelT]) -> Bundle[ModelT]:
     """The same bundle, whose search is compiled when it first takes a step; on a GPU, it is captured too."""
     return replace(bundle, search_step=fast_step(next(bundle.model.parameters()).device))
 

@@ -25,10 +25,10 @@ from interlinear.explanation import (
     word_probabilities,
 )
 from interlinear.images.decode import blank_image
-from interlinear.models.attention_reading import AttentionReading
-from interlinear.models.ensemble import Predictor
-from interlinear.models.layers.state import pad_or_trim
+from interlinear.models.attention_reading import AttentionReading, quick_reading
+from interlinear.models.memory import pad_or_trim
 from interlinear.models.model import Model
+from interlinear.models.protocol import EncoderDecoder
 from interlinear.models.recurrent.attention_weights import AttentionWeights
 from interlinear.text import END, PAD, SPECIAL, Encoded
 from interlinear.text.edits import encode_script
@@ -65,7 +65,7 @@ TextPair = tuple[dict[str, TextWithWords], TextWithWords]  # the texts by source
 class ForcedDecoder:
     """Forces a bundle's model to output given texts, and explains them by its attention weights."""
 
-    def __init__(self, bundle: Bundle[Predictor], slots: int = 32) -> None:
+    def __init__(self, bundle: Bundle[EncoderDecoder], slots: int = 32) -> None:
         """`slots`: number of outputs that are decoded together."""
         self.bundle = bundle
         self.slots = slots
@@ -79,7 +79,7 @@ class ForcedDecoder:
     @property
     def best_reading(self) -> AttentionReading:
         """The weights by which words are aligned, unless others are asked for."""
-        return self.bundle.model.best_reading
+        return self.bundle.model.readings[0]
 
     def align(
         self,
@@ -238,7 +238,7 @@ class ForcedDecoder:
         pieces = (source.encoded.offsets, output.encoded.offsets, source.words, output.words)
         matrices = {} if name is None else attention_weights.matrices(name, reading)
         if reading.matrix not in matrices:  # posterior attention where the first text is absent
-            reading = self.bundle.model.quick_reading
+            reading = quick_reading(self.bundle.model.readings)
         fertility = None if name is None else attention_weights.fertility.get(name)
         return explain(
             source.display_words,

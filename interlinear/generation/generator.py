@@ -32,8 +32,8 @@ from interlinear.generation.terms.explained import explain_copy, explain_terms
 from interlinear.generation.terms.placement import place_by_alignment, says_number, words_with_terms
 from interlinear.generation.terms.substitution import PlacedTerm, placed_terms, stand_ins, substitute
 from interlinear.images.decode import blank_image
-from interlinear.models.attention_reading import POSTERIOR
-from interlinear.models.ensemble import Predictor
+from interlinear.models.attention_reading import POSTERIOR, quick_reading
+from interlinear.models.protocol import EncoderDecoder
 from interlinear.models.recurrent.attention_weights import AttentionWeights
 from interlinear.search import Hypothesis, SearchRequest, SearchResult, SlotTable
 from interlinear.search.repetition import JOINED, OTHER, WORD
@@ -51,7 +51,7 @@ class SequenceGenerator(ForcedDecoder):
 
     def __init__(
         self,
-        bundle: Bundle[Predictor],
+        bundle: Bundle[EncoderDecoder],
         slots: int = 32,
         width: int = 5,
         reverse: "SequenceGenerator | None" = None,
@@ -307,7 +307,7 @@ class SequenceGenerator(ForcedDecoder):
             words = find_words(tokenizer, decoded.text, raw=True)
             output = TextWithWords(to_spans(decoded.text, words), words, Encoded(hypothesis.ids, decoded.offsets))
             weights = result.attention_weights.of_output(k)
-            explanation = self.explain_output(sources, output, weights, self.bundle.model.quick_reading)
+            explanation = self.explain_output(sources, output, weights, quick_reading(self.bundle.model.readings))
             missing = [
                 term
                 for term in row.terms

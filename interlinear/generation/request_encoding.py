@@ -15,7 +15,7 @@ from interlinear.generation.terms import check_terms
 from interlinear.generation.terms.placement import encode_with, has_words, is_word, is_wordlike, number_stand_in
 from interlinear.generation.terms.term import TERMS, Term
 from interlinear.images.decode import check_image_shape
-from interlinear.models.ensemble import Predictor
+from interlinear.models.protocol import EncoderDecoder
 from interlinear.search.constraints import Constraint
 from interlinear.source_names import MT
 from interlinear.text import UNKNOWN, Encoded, Tokenizer
@@ -28,7 +28,7 @@ from interlinear.text.words import is_unspaced
 class RequestEncoder:
     """Converts the texts of requests to the ids that a bundle's model reads. Thread-safe."""
 
-    def __init__(self, bundle: Bundle[Predictor], width: int) -> None:
+    def __init__(self, bundle: Bundle[EncoderDecoder], width: int) -> None:
         """`width`: the largest beam that a request may use."""
         self.bundle = bundle
         self.width = width

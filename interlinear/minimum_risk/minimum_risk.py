@@ -15,9 +15,10 @@ from interlinear.batch import Batch, pad
 from interlinear.devices import to_device
 from interlinear.losses.cross_entropy import Loss, chunk_rows
 from interlinear.metrics import sentence
-from interlinear.models.layers.state import Memory, State
+from interlinear.models.memory import Memory
 from interlinear.models.model import Model
 from interlinear.models.recurrent.decoder import repeat
+from interlinear.models.state import State
 from interlinear.search import SearchOptions, SearchRequest, SlotTable
 from interlinear.text import BEGIN, END, PAD
 

@@ -1,6 +1,6 @@
 """Readings of attention weights as word alignments: which weights link the words, and which are a model's best."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 POSTERIOR = "posterior"  # the name of posterior attention among weights
@@ -59,12 +59,11 @@ BEST_READINGS = {
 }
 
 
-def best_reading(kinds: Collection[str], decoders: Collection[str], quick: bool = False) -> AttentionReading:
-    """The best reading of a model that has these kinds of attention weights.
+def best_readings(kinds: Collection[str], decoder: str) -> list[AttentionReading]:
+    """The readings of a model with these kinds of attention weights and this order of a step, the best first."""
+    return [READINGS[name] for name in BEST_READINGS[decoder] if READINGS[name].kind in kinds]
 
-    decoders: its order of a step, or those of an ensemble's members. Members of several orders are read as `bahdanau`.
-    quick: the best of those that do not take a pass of their own, for large numbers of sentences.
-    """
-    (decoder,) = set(decoders) if len(set(decoders)) == 1 else {"bahdanau"}
-    readings = [READINGS[name] for name in BEST_READINGS[decoder]]
-    return next(one for one in readings if one.kind in kinds and not (quick and one.posterior))
+
+def quick_reading(readings: Sequence[AttentionReading]) -> AttentionReading:
+    """The best reading of those that do not take a pass of their own, for large numbers of sentences."""
+    return next(reading for reading in readings if not reading.posterior)

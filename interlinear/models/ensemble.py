@@ -13,10 +13,11 @@ import torch
 from torch import Tensor, nn
 
 from interlinear.batch import Batch
-from interlinear.models.attention_reading import AttentionReading, best_reading
-from interlinear.models.layers.state import Memory, State
-from interlinear.models.model import Model
+from interlinear.models.attention_reading import AttentionReading
+from interlinear.models.memory import Memory
+from interlinear.models.protocol import EncoderDecoder
 from interlinear.models.recurrent.attention_weights import AttentionWeights
+from interlinear.models.state import State
 
 Item = TypeVar("Item")
 
@@ -29,13 +30,13 @@ class Ensemble(nn.Module):
     those of the batch. Attention weights are the mean over the members.
     """
 
-    def __init__(self, members: Sequence[Model]) -> None:
+    def __init__(self, members: Sequence[EncoderDecoder]) -> None:
         super().__init__()
-        self.members = nn.ModuleList(members)
+        self.members = nn.ModuleList(cast(Sequence[nn.Module], members))
 
     @property
-    def models(self) -> list[Model]:
-        return cast(list[Model], list(self.members))
+    def models(self) -> list[EncoderDecoder]:
+        return cast(list[EncoderDecoder], list(self.members))
 
     @property
     def target_vocabulary(self) -> int:
@@ -49,21 +50,26 @@ class Ensemble(nn.Module):
         return [kind for kind in first.attention_kinds if all(kind in other.attention_kinds for other in others)]
 
     @property
-    def best_reading(self) -> AttentionReading:
-        """The weights by which words are aligned, unless others are asked for."""
-        return best_reading(self.attention_kinds, [model.config.decoder for model in self.models])
+    def readings(self) -> list[AttentionReading]:
+        """The readings that every member has, in the order of the first."""
+        first, *others = self.models
+        return [reading for reading in first.readings if all(reading in other.readings for other in others)]
 
     @property
-    def quick_reading(self) -> AttentionReading:
-        """The best reading that does not take a pass of its own."""
-        return best_reading(self.attention_kinds, [model.config.decoder for model in self.models], quick=True)
+    def readout_size(self) -> int:
+        """The size of all readouts side by side."""
+        return sum(self.readout_sizes)
+
+    @property
+    def readout_sizes(self) -> list[int]:
+        return [model.readout_size for model in self.models]
 
     def encode(self, batch: Batch) -> Memory:
         """Encodes a batch with every member."""
         member_memories = [member.encode(batch) for member in self.models]
         return Memory(
             {f"{i}.{name}": view for i, memory in enumerate(member_memories) for name, view in memory.views.items()},
-            torch.cat([memory.summary_BS for memory in member_memories], -1),
+            {f"{i}.{name}": own for i, memory in enumerate(member_memories) for name, own in memory.summaries.items()},
             {source: ids for memory in member_memories for source, ids in memory.tokens.items()},
             {f"{i}.{name}": own for i, memory in enumerate(member_memories) for name, own in memory.candidates.items()},
         )
@@ -87,8 +93,8 @@ class Ensemble(nn.Module):
         return log_mean([member.log_probabilities(part) for member, part in zip(self.models, own, strict=True)])
 
     def next_words(self, memory: Memory, readout: Tensor) -> tuple[Tensor, Tensor]:
-        """Log of the mean probability of the words that may come next, (B, K, C), and their ids (B, C), as
-        `Model.next_words`."""
+        """Log of the mean probability of the words that may come next, (B, K, C), and their ids (B, C), as for one
+        model."""
         each = zip(self.models, self.member_memories(memory), self.member_readouts(readout), strict=True)
         logs, words = zip(*(member.next_words(own, part) for member, own, part in each), strict=True)
         return log_mean(logs), words[0]
@@ -108,7 +114,7 @@ class Ensemble(nn.Module):
     def with_explanation_weights(
         self, memory: Memory, readout: Tensor, attention_weights: AttentionWeights
     ) -> AttentionWeights:
-        """Mean attention weights of the members, each with the additions of `Model.with_explanation_weights`."""
+        """Mean attention weights of the members, each with its additions."""
         each = zip(
             self.models,
             self.member_memories(memory),
@@ -122,24 +128,20 @@ class Ensemble(nn.Module):
 
     def member_readouts(self, readout: Tensor) -> Sequence[Tensor]:
         """Splits readouts by member."""
-        own: Sequence[Tensor] = readout.split([member.config.readout_size for member in self.models], -1)
+        own: Sequence[Tensor] = readout.split(self.readout_sizes, -1)
         return own
 
     def member_memories(self, memory: Memory) -> list[Memory]:
         """Splits a merged memory by member."""
-        summaries = memory.summary_BS.split([member.config.summaries_size for member in self.models], -1)
         return [
             replace(
                 memory,
                 views=member_items(i, memory.views),
-                summary_BS=summary,
+                summaries=member_items(i, memory.summaries),
                 candidates=member_items(i, memory.candidates),
             )
-            for i, summary in enumerate(summaries)
+            for i in range(len(self.models))
         ]
-
-
-Predictor = Model | Ensemble  # the interface that search and explanations use
 
 
 def log_mean(logs: Sequence[Tensor]) -> Tensor:
@@ -151,13 +153,13 @@ def merge_states(states: Sequence[State]) -> State:
     """Merges the states of all members under prefixed names."""
     return State(
         {f"{i}.{name}": leaf for i, state in enumerate(states) for name, leaf in state.leaves.items()},
-        {f"{i}.{name}": source for i, state in enumerate(states) for name, source in state.positions.items()},
+        {f"{i}.{name}": axis for i, state in enumerate(states) for name, axis in state.axes.items()},
     )
 
 
 def member_state(member: int, state: State) -> State:
     """The state of one member."""
-    return State(member_items(member, state.leaves), member_items(member, state.positions))
+    return State(member_items(member, state.leaves), member_items(member, state.axes))
 
 
 def member_items(member: int, things: Mapping[str, Item]) -> dict[str, Item]:

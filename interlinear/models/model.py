@@ -18,17 +18,18 @@ from interlinear.config import ModelConfig, TextVocabulary
 from interlinear.devices import to_device
 from interlinear.losses.cross_entropy import GuideLoss, Loss, bag_of_words, chunked_cross_entropy, log_likelihoods
 from interlinear.losses.guided_attention import guided_attention_loss, normalize
-from interlinear.models.attention_reading import POSTERIOR, AttentionReading, best_reading
+from interlinear.models.attention_reading import POSTERIOR, AttentionReading, best_readings
 from interlinear.models.initialization import draw_seed, initialize, seed_of
 from interlinear.models.layers.dropout import drop_words
 from interlinear.models.layers.int8 import Int8Linear
-from interlinear.models.layers.state import Candidates, Memory, State, View, pad_or_trim
 from interlinear.models.layers.step_linear import StepInputs
+from interlinear.models.memory import SUMMARY, Candidates, Memory, View, pad_or_trim
 from interlinear.models.recurrent.attend import STATES
 from interlinear.models.recurrent.attention_weights import AttentionWeights
 from interlinear.models.recurrent.encoders import ImageEncoder, TextEncoder
 from interlinear.models.recurrent.posterior_attention import posterior_attention
 from interlinear.models.recurrent.step_orders import build_decoder
+from interlinear.models.state import State
 from interlinear.text import BEGIN, END, PAD
 
 OUTPUT = "output"  # the key of a model's own candidates in its memory
@@ -85,14 +86,14 @@ class Model(nn.Module):
         return self.config.attention_kinds
 
     @property
-    def best_reading(self) -> AttentionReading:
-        """The weights by which words are aligned, unless others are asked for."""
-        return best_reading(self.attention_kinds, [self.config.decoder])
+    def readings(self) -> list[AttentionReading]:
+        """The weights that words can be aligned by, the best first."""
+        return best_readings(self.attention_kinds, self.config.decoder)
 
     @property
-    def quick_reading(self) -> AttentionReading:
-        """The best reading that does not take a pass of its own."""
-        return best_reading(self.attention_kinds, [self.config.decoder], quick=True)
+    def readout_size(self) -> int:
+        """The size of what the output layer reads."""
+        return self.config.readout_size
 
     @property
     def texts(self) -> dict[str, TextEncoder]:
@@ -129,7 +130,7 @@ class Model(nn.Module):
             text = batch.text(self.source)
             tokens[self.source] = text.ids_BT.masked_fill(text.padding_BT, PAD)
         candidates = {} if batch.candidates is None else {OUTPUT: self.gather_candidates(batch.candidates)}
-        return Memory(views, torch.cat(summaries, -1), tokens, candidates)
+        return Memory(views, {SUMMARY: torch.cat(summaries, -1)}, tokens, candidates)
 
     def gather_candidates(self, candidates: CandidateInput) -> Candidates:
         """The rows of the output layer for the words that search may write; none of a layer in int8."""
@@ -340,7 +341,7 @@ class Model(nn.Module):
         number of regions. Every region predicts words, so that the values of regions differ by their content.
         """
         assert self.image_words is not None and batch.target_BL is not None
-        total = memory.summary_BS.new_zeros((), dtype=torch.promote_types(memory.summary_BS.dtype, torch.float32))
+        total = memory.first.values_BTD.new_zeros((), dtype=memory.score_dtype)
         for name, head in self.image_words.items():
             values_BTD = memory.views[f"{name}.{STATES}"].values_BTD
             image, words_NL = batch.image(name), batch.target_BL

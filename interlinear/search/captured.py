@@ -18,8 +18,8 @@ from torch import Tensor
 
 from interlinear.batch import Mapped, tensors_of
 from interlinear.devices import capture_stream, collection_paused, end_failed_capture, is_out_of_memory
-from interlinear.models.ensemble import Predictor
-from interlinear.models.layers.state import Memory
+from interlinear.models.memory import Memory
+from interlinear.models.protocol import EncoderDecoder
 from interlinear.search.compiled import CompiledStep, has_compiler, message_of
 from interlinear.search.state import SlotState
 from interlinear.search.step import SearchStep, StepResult, search_step
@@ -64,7 +64,7 @@ class CapturedStep:
 
     def __call__(
         self,
-        model: Predictor,
+        model: EncoderDecoder,
         memory: Memory,
         rows: SlotState,
         with_coverage: bool,
@@ -74,7 +74,7 @@ class CapturedStep:
             constrained_R = pad_constrained(constrained_R)
         size = (
             *(id(model), round_up_rows(memory.rows), *rows.written_NKL.shape[1:]),
-            *(*memory.capacity.items(), memory.summary_BS.dtype, with_coverage),
+            *(*memory.capacity.items(), memory.score_dtype, with_coverage),
             *(() if rows.constraints is None else rows.constraints.column_NC.shape[1:]),
             *(() if constrained_R is None else constrained_R.shape),
             rows.constraints is not None and rows.constraints.prefix is not None,
@@ -94,13 +94,13 @@ class CapturedStep:
     def _captured(
         self,
         size: Hashable,
-        model: Predictor,
+        model: EncoderDecoder,
         memory: Memory,
         rows: SlotState,
         with_coverage: bool,
         constrained_R: Tensor | None,
     ) -> "StepGraph | None":
-        if self._pool is None and memory.summary_BS.is_cuda:
+        if self._pool is None and memory.first.padding_BT.is_cuda:
             self._pool = torch.cuda.graph_pool_handle()
         try:
             given = (model, memory, rows, with_coverage, constrained_R)
@@ -127,7 +127,7 @@ class StepGraph:
         step: SearchStep,
         capture: Capture,
         pool: object,
-        model: Predictor,
+        model: EncoderDecoder,
         memory: Memory,
         rows: SlotState,
         with_coverage: bool,

@@ -18,9 +18,9 @@ from torch import Tensor
 
 from interlinear.config import CompileChoice
 from interlinear.errors import UsageError
-from interlinear.models.ensemble import Predictor
 from interlinear.models.layers.packed import make_products
-from interlinear.models.layers.state import Memory
+from interlinear.models.memory import Memory
+from interlinear.models.protocol import EncoderDecoder
 from interlinear.search.state import SlotState
 from interlinear.search.step import StepResult, search_step
 
@@ -52,7 +52,7 @@ class CompiledStep:
 
     def __call__(
         self,
-        model: Predictor,
+        model: EncoderDecoder,
         memory: Memory,
         rows: SlotState,
         with_coverage: bool,
@@ -62,7 +62,7 @@ class CompiledStep:
         if with_coverage or constrained_R is not None or self._failed:
             return search_step(*given)
         if self._first:
-            make_products(model)
+            make_products(model.modules())
             self._first = False
         try:
             return self._compiled(*given)

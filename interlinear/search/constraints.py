@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from interlinear.batch import CandidateInput
-from interlinear.models.layers.state import pad_or_trim
+from interlinear.models.memory import pad_or_trim
 from interlinear.search.prefix import PrefixState
 from interlinear.text import PAD
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from interlinear.models.layers.state import pad_or_trim
+from interlinear.models.memory import pad_or_trim
 from interlinear.text import PAD
 
 

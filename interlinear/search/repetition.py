@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from interlinear.batch import moved
-from interlinear.models.layers.state import pad_or_trim
+from interlinear.models.memory import pad_or_trim
 from interlinear.search.options import SearchRequest
 from interlinear.text import PAD
 

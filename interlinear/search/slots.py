@@ -16,9 +16,10 @@ from torch import Tensor
 
 from interlinear.batch import TARGET, Batch, CandidateInput, moved
 from interlinear.devices import to_device
-from interlinear.models.ensemble import Predictor
-from interlinear.models.layers.state import Memory
+from interlinear.models.memory import Memory
+from interlinear.models.protocol import EncoderDecoder
 from interlinear.models.recurrent.attention_weights import AttentionWeights
+from interlinear.models.state import WRITTEN
 from interlinear.search.constraints import ConstraintState, columns_of, initial_constraints, token_count
 from interlinear.search.options import Hypothesis, SearchRequest, SearchResult
 from interlinear.search.post_editing import token_penalties, without_penalty, word_penalties
@@ -68,7 +69,7 @@ class SlotTable:
 
     def __init__(
         self,
-        model: Predictor,
+        model: EncoderDecoder,
         width: int,
         sync_interval: int | None = None,
         search_step: SearchStep = search_step,
@@ -257,9 +258,9 @@ class SlotTable:
         n, k = memory.rows, self.width
         longest = round_up_outputs(max(request.max_length for request in requests) + 1)
         options = [request.options for request in requests]
-        state = self.model.start(memory)
+        state = self.model.start(memory).resize(memory.capacity | {WRITTEN: longest})
         state = state.map(lambda leaf: leaf.expand(-1, k, *leaf.shape[2:]))
-        dtype = torch.promote_types(memory.summary_BS.dtype, torch.float32)
+        dtype = memory.score_dtype
 
         empty = torch.full((n, k), -torch.inf, dtype=dtype, device=self.device)
         zeros = torch.zeros(n, k, dtype=torch.long, device=self.device)

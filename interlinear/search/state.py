@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from interlinear.batch import moved
-from interlinear.models.layers.state import Candidates, Memory, State, pad_or_trim
+from interlinear.models.memory import Candidates, Memory, pad_or_trim
+from interlinear.models.state import WRITTEN, State
 from interlinear.search.constraints import ConstraintState, initial_constraints
 from interlinear.search.prefix import initial_prefixes
 from interlinear.search.repetition import RepetitionState, no_limits
@@ -75,7 +76,7 @@ class SlotState:
         `resize_constraints`."""
         return replace(
             self,
-            state=self.state.resize(capacity),
+            state=self.state.resize(capacity | {WRITTEN: written}),
             written_NKL=pad_or_trim(self.written_NKL, 2, written, PAD),
             parent_NKL=pad_or_trim(self.parent_NKL, 2, written, 0),
             coverage_NKT=pad_or_trim(self.coverage_NKT, 2, next(iter(capacity.values())), 0.0),
@@ -136,6 +137,7 @@ def concatenate_memories(first: Memory, second: Memory) -> Memory:
         )
         for name, view in first.views.items()
     }
+    summaries = {name: torch.cat([own, second.summaries[name]]) for name, own in first.summaries.items()}
     tokens = {source: torch.cat([ids, second.tokens[source]]) for source, ids in first.tokens.items()}
     assert first.candidates.keys() == second.candidates.keys(), "some rows have limited words, and others all"
     candidates = {
@@ -146,4 +148,4 @@ def concatenate_memories(first: Memory, second: Memory) -> Memory:
         )
         for name, rows in first.candidates.items()
     }
-    return Memory(views, torch.cat([first.summary_BS, second.summary_BS]), tokens, candidates)
+    return Memory(views, summaries, tokens, candidates)

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from interlinear.models.ensemble import Predictor
-from interlinear.models.layers.state import Memory
+from interlinear.models.memory import Memory
+from interlinear.models.protocol import EncoderDecoder
 from interlinear.models.recurrent.attention_weights import AttentionWeights
 from interlinear.search.constrained import advance_constraints, allocate, attention_on, constrain, exclude_repetitions
 from interlinear.search.constraints import ConstraintState
@@ -55,11 +55,11 @@ class Choice:
 
 
 # `search_step`, compiled or captured.
-SearchStep = Callable[[Predictor, Memory, SlotState, bool, Tensor | None], StepResult]
+SearchStep = Callable[[EncoderDecoder, Memory, SlotState, bool, Tensor | None], StepResult]
 
 
 def search_step(
-    model: Predictor, memory: Memory, rows: SlotState, with_coverage: bool, constrained_R: Tensor | None = None
+    model: EncoderDecoder, memory: Memory, rows: SlotState, with_coverage: bool, constrained_R: Tensor | None = None
 ) -> StepResult:
     """Extends each hypothesis of each unfinished sentence by one word.
 

@@ -13,6 +13,7 @@ import torch
 from interlinear.alignment import Link, symmetrize
 from interlinear.batch import collate
 from interlinear.explanation import largest_weights
+from interlinear.models.attention_reading import quick_reading
 from interlinear.models.model import Model
 from training.data.guide.piece_links import RowArrays, membership, piece_links
 from training.data.guide.stored_guide import WordLinks
@@ -64,7 +65,7 @@ def align_rows(
             [data.ids(TARGET, row) for row in batch_rows],
         ).to(device)
         assert batch.target_BL is not None
-        reading = model.quick_reading
+        reading = quick_reading(model.readings)
         attention_weights = model.forced_attention(model.encode(batch), batch.target_BL[:, None], reading)
         weights_BLT = attention_weights.matrices(source, reading)[reading.matrix][:, 0].float().cpu().numpy()
         for row, weights_LT in zip(batch_rows, weights_BLT, strict=True):

@@ -15,13 +15,13 @@ from interlinear.cli.progress import LiveLine, format_duration
 from interlinear.errors import UsageError
 from interlinear.explanation import TextWithWords
 from interlinear.generation.generator import SequenceGenerator
-from interlinear.models.ensemble import Predictor
 from interlinear.models.model import Model
+from interlinear.models.protocol import EncoderDecoder
 from training.adaptation import AdaptationPair, adapt
 from training.data.guide.piece_links import piece_links, word_ranges
 
 
-def check_adaptable(name: str, bundle: Bundle[Predictor]) -> None:
+def check_adaptable(name: str, bundle: Bundle[EncoderDecoder]) -> None:
     """Raises UsageError for a model that cannot be trained on pairs of texts."""
     if not isinstance(bundle.model, Model):
         raise UsageError("--adapt", f"{name} is an ensemble", "name one model")
@@ -101,7 +101,7 @@ def adapt_bundle(
     links: Sequence[Sequence[Link]],
     raw: bool,
     seed: int,
-) -> Bundle[Predictor]:
+) -> Bundle[EncoderDecoder]:
     """The generator's bundle, whose model has been trained on the pairs; progress is shown on stderr."""
     pairs = [
         AdaptationPair(
@@ -130,7 +130,7 @@ def adapt_bundle(
     return generation.bundle
 
 
-def keep(folder: Path, bundle: Bundle[Predictor], pairs: int, seed: int) -> None:
+def keep(folder: Path, bundle: Bundle[EncoderDecoder], pairs: int, seed: int) -> None:
     """Write the adapted model as a bundle. Its card has no scores: those of the model before are not its own."""
     assert isinstance(bundle.model, Model)
     data = bundle.card.data | {"adapted": {"pairs": pairs, "seed": seed}}

@@ -7,13 +7,13 @@ from interlinear.bundle import Bundle
 from interlinear.errors import RequestError, UsageError
 from interlinear.generation.terms import GlossaryEntry, TermFinder, TermOptions
 from interlinear.generation.terms.entries import parse_entries
-from interlinear.models.ensemble import Predictor
+from interlinear.models.protocol import EncoderDecoder
 from interlinear.translation.split_input import FindTerms
 from training.data.text_lines import read_file
 
 
 def terms_finder(
-    bundle: Bundle[Predictor],
+    bundle: Bundle[EncoderDecoder],
     glossary: Path | None,
     do_not_translate: Sequence[str] | None,
     protect: bool,

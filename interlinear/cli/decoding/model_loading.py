@@ -9,8 +9,8 @@ from interlinear.cli.console import say, status
 from interlinear.config import CompileChoice, Precision
 from interlinear.devices import check_device
 from interlinear.generation.generator import SequenceGenerator
-from interlinear.models.ensemble import Predictor
 from interlinear.models.model import Model
+from interlinear.models.protocol import EncoderDecoder
 from interlinear.registry.resolve import fetch_bundle
 from interlinear.search.compiled import resolve_compile
 
@@ -22,7 +22,7 @@ def load_bundle(
     precision: Precision = "fp32",
     shortlist: bool = False,
     compile_search: CompileChoice = "off",
-) -> Bundle[Predictor]:
+) -> Bundle[EncoderDecoder]:
     """The bundle of a model by its name, on the device, in the precision, with its shortlist if `shortlist`. Several
     names, separated by commas, form an ensemble, whose shortlist has the words of all its members'.
 
@@ -51,7 +51,7 @@ def load_members(
         return [(member, load(fetch_bundle(member, tracking).folder, device, precision, shortlist)) for member in names]
 
 
-def combine(bundles: Sequence[Bundle[Model]]) -> Bundle[Predictor]:
+def combine(bundles: Sequence[Bundle[Model]]) -> Bundle[EncoderDecoder]:
     """One bundle itself, or the ensemble of several."""
     return bundles[0] if len(bundles) == 1 else ensemble_bundle(bundles)
 

@@ -7,7 +7,7 @@ from interlinear.cli.decoding.model_loading import load_bundle
 from interlinear.cli.decoding.search_options import SearchOverrides
 from interlinear.config import Precision
 from interlinear.generation.generator import SequenceGenerator
-from interlinear.models.ensemble import Predictor
+from interlinear.models.protocol import EncoderDecoder
 from interlinear.search import SearchOptions
 from interlinear.translation.offline import OfflineModel, check_pivot
 from interlinear.translation.pivoting import PIVOT_OUTPUTS
@@ -16,7 +16,7 @@ from interlinear.translation.splitting import Step
 
 def load_pivot(
     name: str,
-    first: Bundle[Predictor],
+    first: Bundle[EncoderDecoder],
     search: SearchOverrides,
     tracking: str | None,
     device: str,
@@ -30,7 +30,7 @@ def load_pivot(
     return Step(OfflineModel(SequenceGenerator(bundle, width=options.beam)), options)
 
 
-def first_options(search: SearchOverrides, bundle: Bundle[Predictor]) -> SearchOptions:
+def first_options(search: SearchOverrides, bundle: Bundle[EncoderDecoder]) -> SearchOptions:
     """The options of the first search, whose best outputs are translated further; limits of length are for the
     second."""
     options = replace(search, n_best=None, min_length=None, max_length=None).apply_to(bundle)

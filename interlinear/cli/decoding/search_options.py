@@ -9,7 +9,7 @@ from interlinear.errors import UsageError
 
 if TYPE_CHECKING:
     from interlinear.bundle import Bundle
-    from interlinear.models.ensemble import Predictor
+    from interlinear.models.protocol import EncoderDecoder
     from interlinear.search import SearchOptions
 
 
@@ -94,7 +94,7 @@ class SearchOverrides:
         ),
     ] = None
 
-    def apply_to(self, bundle: "Bundle[Predictor]", n_best: int | None = None) -> "SearchOptions":
+    def apply_to(self, bundle: "Bundle[EncoderDecoder]", n_best: int | None = None) -> "SearchOptions":
         """The search options of a bundle with these overrides. `n_best`: the bundle's own is not taken.
 
         Raises UsageError for an invalid combination, and for an option that the bundle's model has no use for.

@@ -18,6 +18,7 @@ from interlinear.errors import DataError, RegistryError, UsageError
 from interlinear.generation.forced_decoding import TextPair
 from interlinear.generation.generator import SequenceGenerator
 from interlinear.generation.request import GenerationResult, Request
+from interlinear.models.attention_reading import quick_reading
 from interlinear.registry.names import AliasName, FolderName, VersionName, check_name, parse_model_name
 from interlinear.shortlist import Coverage, LinkCounts, Shortlist, build_shortlist, coverage
 from interlinear.shortlist.link_counts import attention_links, word_links
@@ -124,7 +125,7 @@ def count_attention(
     generation: SequenceGenerator, pairs: Iterator[tuple[Row, TextPair]], counts: Mapping[str, LinkCounts]
 ) -> None:
     """Counts the links of a model's attention while it is forced to write the targets."""
-    best = generation.bundle.model.quick_reading
+    best = quick_reading(generation.bundle.model.readings)
     while ahead := [pair for _, pair in islice(pairs, PAIRS_AT_A_TIME * BATCHES_AHEAD)]:
         ahead.sort(key=pair_length)
         for start in range(0, len(ahead), PAIRS_AT_A_TIME):

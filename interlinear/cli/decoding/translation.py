@@ -11,7 +11,7 @@ from interlinear.config import ModelConfig
 from interlinear.errors import DataError, RequestError, UsageError, capitalized
 from interlinear.generation.generator import SequenceGenerator
 from interlinear.generation.request import GenerationResult, Request
-from interlinear.models.ensemble import Predictor
+from interlinear.models.protocol import EncoderDecoder
 from interlinear.search import SearchOptions
 from interlinear.translation.offline import OfflineModel, Outcome, search
 from interlinear.translation.split_input import FindTerms
@@ -119,7 +119,7 @@ def split_line(
         return error
 
 
-def check_target_prefix(bundle: Bundle[Predictor], tokenised: bool) -> None:
+def check_target_prefix(bundle: Bundle[EncoderDecoder], tokenised: bool) -> None:
     """Raises UsageError if outputs cannot begin with a given text."""
     if tokenised:
         raise UsageError("--target-prefix", "it is raw text", "leave --tokenised out")

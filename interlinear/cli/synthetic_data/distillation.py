@@ -13,8 +13,8 @@ from interlinear.cli.decoding.translation import InputLine, readable
 from interlinear.cli.synthetic_data.synthetic_options import DistillationOptions
 from interlinear.cli.synthetic_data.translator import write_outputs
 from interlinear.errors import UsageError
-from interlinear.models.ensemble import Predictor
 from interlinear.models.model import Model
+from interlinear.models.protocol import EncoderDecoder
 from training.data.dataset import Dataset, line_count_error, open_dataset, read_rows
 from training.data.dataset.distilled import DistilledFolder, check_distillable, distilled_description
 from training.data.formats import count_lines
@@ -110,7 +110,7 @@ def count_train_lines(dataset: Dataset, names: Sequence[str]) -> int:
     return counts[0]
 
 
-def read_lines(bundle: Bundle[Predictor], dataset: Dataset, done: int, lines: int) -> Iterator[InputLine]:
+def read_lines(bundle: Bundle[EncoderDecoder], dataset: Dataset, done: int, lines: int) -> Iterator[InputLine]:
     """The lines of the train split after the first `done`, with all inputs of the model."""
     first, *others = bundle.card.model.texts
     pictures: dict[str, list[ImageLoader | None]] = {

@@ -12,7 +12,7 @@ from interlinear.cli.decoding.translation import InputLine, build_request, reada
 from interlinear.errors import RequestError, UsageError
 from interlinear.generation.generator import SequenceGenerator
 from interlinear.generation.request import Request
-from interlinear.models.ensemble import Predictor
+from interlinear.models.protocol import EncoderDecoder
 from interlinear.search import SearchOptions
 from training.data.dataset import Dataset, read_rows
 from training.data.dataset.generated_folder import complete_lines, open_lines
@@ -23,7 +23,7 @@ NUL = "\0"  # which a model of bytes may output, and which is refused where text
 
 def write_outputs(
     file: BinaryIO,
-    bundle: Bundle[Predictor],
+    bundle: Bundle[EncoderDecoder],
     rows: Iterator[InputLine],
     options: SearchOptions,
     tokenised: frozenset[str],
@@ -64,7 +64,7 @@ class Translator:
 
     option: str
     names: Sequence[str]
-    bundle: Bundle[Predictor]
+    bundle: Bundle[EncoderDecoder]
     options: SearchOptions
     weights: Sequence[str]
 

@@ -6,6 +6,7 @@ its weights have changed. With a gradient, or on another device, the layer multi
 """
 
 import itertools
+from collections.abc import Iterable
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -115,10 +116,10 @@ def pack(model: nn.Module) -> None:
                 layer.__class__ = PackedLinear if isinstance(layer, nn.Linear) else PackedStepLinear
 
 
-def make_products(model: nn.Module) -> None:
+def make_products(layers: Iterable[nn.Module]) -> None:
     """Pack the weights of the layers now. A step that is compiled before they are packed multiplies with plain weights,
     and would have to be compiled again."""
-    for layer in model.modules():
+    for layer in layers:
         if isinstance(layer, PackedLinear | PackedStepLinear) and can_pack(layer.weight):
             current_product(layer, layer.bias if isinstance(layer, PackedLinear) else None)
 

@@ -15,12 +15,13 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from interlinear.models.layers.state import Memory, State, View
 from interlinear.models.layers.step_linear import StepInputs, at_least_fp32, product_dtype
+from interlinear.models.memory import Memory, View
 from interlinear.models.recurrent.attention import Attention, context, masked_softmax, masked_softmax_where_present
 from interlinear.models.recurrent.coverage import Coverage
 from interlinear.models.recurrent.memory_update import MemoryUpdate
 from interlinear.models.recurrent.multi_source import Combination
+from interlinear.models.state import State
 
 STATES, WORDS = "attention", "word_attention"  # kinds of attention, and of the views that they read
 
@@ -90,7 +91,7 @@ class SourceCoverage:
         """Zero at every position."""
         padding_BT = memory.views[view_name(self.source, STATES)].padding_BT
         shape = (memory.rows, 1, padding_BT.shape[1], self.coverage.size)
-        return {self.leaf: at_least_fp32(memory.summary_BS.new_zeros(shape))}
+        return {self.leaf: padding_BT.new_zeros(shape, dtype=memory.score_dtype)}
 
     def share(self, values: Tensor) -> Tensor:
         """The share of each annotation in the coverage, (B, [K,] T, C')."""

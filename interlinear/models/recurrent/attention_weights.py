@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from interlinear.models.attention_reading import POSTERIOR, AttentionReading
-from interlinear.models.layers.state import pad_or_trim
+from interlinear.models.memory import pad_or_trim
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,6 @@ from torch.nn import functional as F
 
 from interlinear.config import Architecture, ModelConfig
 from interlinear.models.layers.dropout import draw_state_mask
-from interlinear.models.layers.state import Memory, State, View
 from interlinear.models.layers.step_linear import (
     StepInputs,
     StepLinear,
@@ -28,6 +27,7 @@ from interlinear.models.layers.step_linear import (
     product_dtype,
     terms_at_every_step,
 )
+from interlinear.models.memory import SUMMARY, Memory, View
 from interlinear.models.recurrent.attend import (
     STATES,
     WORDS,
@@ -52,6 +52,7 @@ from interlinear.models.recurrent.encoders import EncoderOutput
 from interlinear.models.recurrent.gates import ContextualGate
 from interlinear.models.recurrent.memory_update import MemoryUpdate
 from interlinear.models.recurrent.multi_source import build_combination
+from interlinear.models.state import State
 
 
 @dataclass(frozen=True)
@@ -226,17 +227,17 @@ class Decoder(nn.Module, ABC):
                 leaves[f"{leaf}.{i}"] = value
             if self.training and self.config.state_dropout:  # one mask for all steps, and for all hypotheses
                 leaves[f"state_mask.{i}"] = draw_state_mask(leaves[f"hidden.{i}"], self.config.state_dropout)
-        positions: dict[str, str] = {}
+        axes: dict[str, str] = {}
         for part in (self.annotations, *self.reader.coverages.values()):
             if of_positions := part.start(memory):
                 leaves |= of_positions
-                positions |= dict.fromkeys(of_positions, part.source)
-        return State(leaves, positions)
+                axes |= dict.fromkeys(of_positions, part.source)
+        return State(leaves, axes)
 
     def first_leaves(self, memory: Memory, layer: int) -> tuple[Tensor, Tensor]:
         """A layer's first state and memory, each (B, 1, H): tanh(W . summary) and zero, by `first_state`; of several
         sources W . summaries (Libovicky and Helcl 2017)."""
-        summary_B1S = memory.summary_BS[:, None]
+        summary_B1S = memory.summaries[SUMMARY][:, None]
         if self.config.first_state == "sum":  # states and memories of all layers, in turn
             parts = summary_B1S.split(self.config.hidden, -1)
             leaves = len(self.layers[0].leaves)
@@ -308,7 +309,7 @@ class Decoder(nn.Module, ABC):
         leaves = state.leaves | cells.leaves | attended.leaves
         leaves |= self.annotations.update(step, memory, state, cells.hidden, attended)
         weights = AttentionWeights(attended.weights, cells.gates, source_weights=attended.source_weights)
-        return State(leaves, state.positions), StepOutput(cells.hidden, attended.context, weights)
+        return State(leaves, state.axes), StepOutput(cells.hidden, attended.context, weights)
 
     def unroll(self, memory: Memory, words_BKLE: Tensor) -> tuple[Tensor, list[AttentionWeights]]:
         """Readouts (B, K, L, R) of every step over known words, and the attention weights of each."""

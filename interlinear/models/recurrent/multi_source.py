@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from interlinear.config import ModelConfig
-from interlinear.models.layers.state import View
 from interlinear.models.layers.step_linear import BiasedStepLinear, StepInputs, StepLinear
+from interlinear.models.memory import View
 from interlinear.models.recurrent.attention import (
     AdditiveAttention,
     additive_energy,

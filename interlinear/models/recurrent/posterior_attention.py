@@ -19,9 +19,10 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from interlinear.models.layers.state import Memory, State
 from interlinear.models.layers.step_linear import StepInputs
+from interlinear.models.memory import Memory
 from interlinear.models.recurrent.decoder import Decoder
+from interlinear.models.state import State
 
 MAX_PROBABILITIES = 1 << 24  # of the output layer, computed at once
 
@@ -62,7 +63,7 @@ def steps_as_hypotheses(states: Sequence[State], row: int, hypothesis: int) -> S
         name: torch.cat([state.leaves[name][row : row + 1, hypothesis : hypothesis + 1] for state in states], 1)
         for name in first.leaves
     }
-    return State(leaves, first.positions)
+    return State(leaves, first.axes)
 
 
 def hard_log_likelihoods(
@@ -103,15 +104,15 @@ def memory_at(memory: Memory, source: str, position_N: Tensor) -> Memory:
         name: view.map((lambda tensor: tensor[0, position_N][:, None]) if view.source == source else repeat)
         for name, view in memory.views.items()
     }
-    return Memory(views, repeat(memory.summary_BS))
+    return Memory(views, {name: repeat(summary) for name, summary in memory.summaries.items()})
 
 
 def states_at(states_1L: State, source: str, step_N: Tensor, position_N: Tensor) -> State:
     """The states before N steps as one hypothesis of N sentences, with one position of a source each."""
     leaves = {
         name: leaf[0, step_N, position_N][:, None, None]
-        if states_1L.positions.get(name) == source
+        if states_1L.axes.get(name) == source
         else leaf[0, step_N][:, None]
         for name, leaf in states_1L.leaves.items()
     }
-    return State(leaves, states_1L.positions)
+    return State(leaves, states_1L.axes)

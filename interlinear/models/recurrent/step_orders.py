@@ -14,11 +14,12 @@ import torch
 from torch import Tensor
 
 from interlinear.config import ModelConfig
-from interlinear.models.layers.state import Memory, State
 from interlinear.models.layers.step_linear import StepInputs, StepLinear
+from interlinear.models.memory import SUMMARY, Memory
 from interlinear.models.recurrent.attention_weights import AttentionWeights
 from interlinear.models.recurrent.cells import build_cell
 from interlinear.models.recurrent.decoder import CellInput, Decoder, HasPrecomputed, StepOutput
+from interlinear.models.state import State
 
 
 class BahdanauDecoder(Decoder):
@@ -70,7 +71,7 @@ class LuongDecoder(Decoder):
     def start(self, memory: Memory) -> State:
         state = super().start(memory)
         shape = (memory.rows, 1, self.config.hidden)  # z_0 = 0; every step makes it anew, of a product
-        mixture = memory.summary_BS.new_zeros(shape, dtype=self.product_dtype)
+        mixture = memory.summaries[SUMMARY].new_zeros(shape, dtype=self.product_dtype)
         return replace(state, leaves=state.leaves | {"mixture": mixture})
 
     def advance(self, memory: Memory, state: State, step: StepInputs) -> tuple[State, StepOutput]:
@@ -82,7 +83,7 @@ class LuongDecoder(Decoder):
         leaves = state.leaves | cells.leaves | attended.leaves | {"mixture": mixture}
         leaves |= self.annotations.update(step, memory, state, cells.hidden, attended)
         weights = AttentionWeights(attended.weights, source_weights=attended.source_weights)
-        return State(leaves, state.positions), StepOutput(mixture, attended.context, weights)
+        return State(leaves, state.axes), StepOutput(mixture, attended.context, weights)
 
     def read_steps(self, words_BKLE: Tensor, outputs: list[StepOutput]) -> Tensor:
         return torch.stack([output.hidden for output in outputs], 2)

@@ -16,7 +16,7 @@ from interlinear.errors import UsageError
 from interlinear.explanation import Explanation, word_probabilities
 from interlinear.generation.generator import SequenceGenerator
 from interlinear.generation.request import Request
-from interlinear.models.attention_reading import BEST_READINGS, READINGS, best_reading
+from interlinear.models.attention_reading import BEST_READINGS, READINGS, best_readings, quick_reading
 from interlinear.models.ensemble import Ensemble
 from interlinear.models.model import Model
 from interlinear.search import SearchOptions
@@ -201,8 +201,8 @@ def test_a_reverse_model_of_the_same_direction_is_refused(de_en, en_de):
 @pytest.mark.parametrize("decoder", BEST_READINGS)
 def test_every_order_has_a_best_reading_of_the_kinds_that_there_are(decoder):
     everything = ["attention", "word_attention", "gated", "uam"]
-    assert best_reading(everything, [decoder]) == READINGS[BEST_READINGS[decoder][0]]
-    assert best_reading(["attention"], [decoder]).kind == "attention"
+    assert best_readings(everything, decoder)[0] == READINGS[BEST_READINGS[decoder][0]]
+    assert best_readings(["attention"], decoder)[0].kind == "attention"
     assert all(reading.name == name for name, reading in READINGS.items())
 
 
@@ -212,7 +212,7 @@ def test_an_explanation_is_read_as_the_best_reading_says(de_en, monkeypatch):
     ((ids, text, before), *_) = explain(generation, GERMAN[:1])
     assert before.aligned_by == generation.best_reading.matrix == "posterior"
     assert set(before.matrices) == {"attention", "posterior"}
-    assert generation.bundle.model.quick_reading == READINGS["attention"]
+    assert quick_reading(generation.bundle.model.readings) == READINGS["attention"]
     monkeypatch.setitem(BEST_READINGS, "conditional", ("uam", "gated", "next"))
     ((_, _, searched), *_) = explain(generation, GERMAN[:1])
     assert searched.aligned_by == "next_attention" and set(searched.matrices) == {"attention", "next_attention"}

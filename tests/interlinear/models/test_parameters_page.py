@@ -10,6 +10,7 @@ import torch
 
 from interlinear.batch import ImageInput, collate
 from interlinear.config import ImageGrid, ImageNetwork, ModelConfig, TextVocabulary
+from interlinear.models.memory import SUMMARY
 from interlinear.models.model import Model, build
 from tests.interlinear.systems import every_system, model_of
 
@@ -147,7 +148,7 @@ def test_one_source_with_a_combination_keeps_tanh() -> None:
         sources = {"source": WORDS, "mt": WORDS} if count == 2 else {"source": WORDS}
         model = model_with(sources, combination="hierarchical", first_state="ends")
         memory = model.encode(collate({name: [[5, 6]] for name in sources}))
-        first = model.get_parameter("decoder.first.0.weight") @ memory.summary_BS[0]
+        first = model.get_parameter("decoder.first.0.weight") @ memory.summaries[SUMMARY][0]
         first = first + model.get_parameter("decoder.first.0.bias")
         ours = model.start(memory).leaves["hidden.0"][0, 0]
         torch.testing.assert_close(ours, torch.tanh(first) if count == 1 else first, rtol=0, atol=1e-12)

@@ -7,7 +7,7 @@ import torch
 from interlinear.batch import Batch, collate
 from interlinear.models.attention_reading import POSTERIOR, READINGS
 from interlinear.models.ensemble import Ensemble
-from interlinear.models.layers.state import Memory
+from interlinear.models.memory import Memory
 from interlinear.models.model import Model
 from interlinear.models.recurrent import posterior_attention
 from interlinear.text import BEGIN, END

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from interlinear.batch import Batch, collate
-from interlinear.models.ensemble import Predictor
 from interlinear.models.model import Model
+from interlinear.models.protocol import EncoderDecoder
 from interlinear.search import (
     Constraint,
     Hypothesis,
@@ -86,7 +86,7 @@ def run(
     return sorted(done, key=lambda one: int(str(one.key)))
 
 
-def search(model: Predictor, batch: Batch) -> list[SearchResult]:
+def search(model: EncoderDecoder, batch: Batch) -> list[SearchResult]:
     """Search the sentences of a batch together, with attention."""
     table, done = SlotTable(model, 3), []
     options = SearchOptions(beam=3, n_best=3, max_length=6)

@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from interlinear.batch import Batch, collate
-from interlinear.models.ensemble import Ensemble, Predictor
+from interlinear.models.ensemble import Ensemble
 from interlinear.models.layers import int8
 from interlinear.models.layers.int8 import Int8Linear, quantise
 from interlinear.models.model import Model
+from interlinear.models.protocol import EncoderDecoder
 from interlinear.search import SearchOptions, SearchRequest, SlotTable
 from interlinear.shortlist import Shortlist
 from interlinear.shortlist.shortlist import WordLists
@@ -39,7 +40,7 @@ def shortlist_of(common: Sequence[int], lists: Sequence[Sequence[int]]) -> Short
 SHORTLISTS = st.builds(shortlist_of, WORDS, st.lists(WORDS, min_size=9, max_size=9))
 
 
-def restricted(model: Predictor, words: Sequence[int]) -> Predictor:
+def restricted(model: EncoderDecoder, words: Sequence[int]) -> EncoderDecoder:
     """A copy of a model whose output layer gives no probability to any other words."""
     model = copy.deepcopy(model)
     for member in [model] if isinstance(model, Model) else model.models:
@@ -51,7 +52,7 @@ def restricted(model: Predictor, words: Sequence[int]) -> Predictor:
 
 
 def check_against_restricted(
-    model: Predictor, waiting: Waiting, shortlist: Shortlist, watch: int | None = None
+    model: EncoderDecoder, waiting: Waiting, shortlist: Shortlist, watch: int | None = None
 ) -> None:
     """Sentences together among their candidates, and each alone with a model that has only these words."""
     together = run(SlotTable(model, 6, watch), waiting, shortlist=shortlist)

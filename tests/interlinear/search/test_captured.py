@@ -21,9 +21,10 @@ from interlinear.bundle import ModelCard, load, write_bundle
 from interlinear.config import ModelConfig, TextVocabulary
 from interlinear.generation.generator import SequenceGenerator
 from interlinear.generation.request import GenerationResult, Request
-from interlinear.models.ensemble import Ensemble, Predictor
-from interlinear.models.layers.state import Memory
+from interlinear.models.ensemble import Ensemble
+from interlinear.models.memory import Memory
 from interlinear.models.model import build
+from interlinear.models.protocol import EncoderDecoder
 from interlinear.search import SearchOptions, SearchRequest, SearchResult, SlotTable
 from interlinear.search.captured import CapturedStep, round_up_rows
 from interlinear.search.state import SlotState
@@ -72,7 +73,7 @@ def test_every_recipe(recipe: str) -> None:
 @pytest.mark.parametrize("kind", ["model", "ensemble", "candidates"])
 def test_tables_share_a_step(kind: str) -> None:
     """Two tables, which sentences of many lengths enter and leave, take steps in turns: neither changes the other's."""
-    model: Predictor = model_of("contextual_gates").eval()
+    model: EncoderDecoder = model_of("contextual_gates").eval()
     if kind == "ensemble":
         model = Ensemble([model_of("rnnsearch"), model_of("contextual_gates")]).eval()
     batches = [
@@ -176,7 +177,7 @@ class Sizes:
         self.seen: set[tuple[int, ...]] = set()
 
     def __call__(
-        self, model: Predictor, memory: Memory, rows: SlotState, with_coverage: bool, constrained_R: Tensor | None
+        self, model: EncoderDecoder, memory: Memory, rows: SlotState, with_coverage: bool, constrained_R: Tensor | None
     ) -> StepResult:
         self.seen.add((round_up_rows(memory.rows), *rows.written_NKL.shape[1:], *memory.capacity.values()))
         return search_step(model, memory, rows, with_coverage, constrained_R)

@@ -15,11 +15,12 @@ from benchmarks.gpu.search import recomputed
 from interlinear.batch import Batch, CandidateInput, Mapped, SourceInput, collate
 from interlinear.config import ModelConfig, TextVocabulary
 from interlinear.errors import UsageError
-from interlinear.models.ensemble import Ensemble, Predictor
+from interlinear.models.ensemble import Ensemble
 from interlinear.models.layers import int8, packed
 from interlinear.models.layers.int8 import quantise
 from interlinear.models.layers.packed import pack
 from interlinear.models.model import Model, build
+from interlinear.models.protocol import EncoderDecoder
 from interlinear.search import SearchOptions, SearchRequest, SearchResult, SlotTable
 from interlinear.search.captured import CapturedStep, fast_step
 from interlinear.search.compiled import CompiledStep, compiling, resolve_compile
@@ -47,7 +48,7 @@ def fresh() -> Iterator[None]:
 
 
 def run(
-    model: Predictor, batches: list[Batch], step: SearchStep, min_length: int = 0, with_attention: bool = True
+    model: EncoderDecoder, batches: list[Batch], step: SearchStep, min_length: int = 0, with_attention: bool = True
 ) -> dict[object, SearchResult]:
     """Searches sentences of which each batch enters a step later than the one before."""
     table, results = SlotTable(model, 3, search_step=step), {}
@@ -127,7 +128,7 @@ def larger_model(int8: bool) -> Model:
 @pytest.mark.parametrize("kind", slow_but(["int8"], ["model", "ensemble", "int8", "packed"]))
 def test_nothing_is_compiled_after_one_and_two_sentences(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the number of sentences, their lengths, and when they enter."""
-    model: Predictor = larger_model(int8=kind == "int8")
+    model: EncoderDecoder = larger_model(int8=kind == "int8")
     if kind == "packed":
         monkeypatch.setattr(packed, "MIN_WEIGHTS", 1)
         assert isinstance(model, Model)

@@ -10,7 +10,8 @@ import torch
 from benchmarks.gpu.cases import warnings_raised
 from benchmarks.gpu.search import MODES
 from interlinear.batch import Batch
-from interlinear.models.ensemble import Ensemble, Predictor
+from interlinear.models.ensemble import Ensemble
+from interlinear.models.protocol import EncoderDecoder
 from interlinear.models.recurrent.attention_weights import AttentionWeights
 from interlinear.search import SearchOptions, SearchRequest, SearchResult, SlotTable
 from interlinear.search.captured import CapturedStep
@@ -38,7 +39,7 @@ def fresh() -> Iterator[None]:
 
 
 def search(
-    model: Predictor, batches: list[Batch], device: str, step: SearchStep = search_step
+    model: EncoderDecoder, batches: list[Batch], device: str, step: SearchStep = search_step
 ) -> dict[object, SearchResult]:
     """Sentences with different options; each batch enters a few steps after the one before. With attention."""
     table = SlotTable(model.to(device).eval(), BEAM, search_step=step)

@@ -10,8 +10,9 @@ import torch
 
 from interlinear.batch import CandidateInput, collate
 from interlinear.config import ModelConfig, TextVocabulary
-from interlinear.models.ensemble import Ensemble, Predictor
+from interlinear.models.ensemble import Ensemble
 from interlinear.models.model import Model, build
+from interlinear.models.protocol import EncoderDecoder
 from interlinear.search import SearchOptions, SearchRequest, SearchResult, SlotTable
 from interlinear.search.captured import CapturedStep
 from interlinear.search.step import SearchStep, search_step
@@ -52,7 +53,7 @@ def run(table: SlotTable, waiting: Sequence[tuple[SearchRequest, list[int], list
     raise AssertionError
 
 
-def every_output(model: Predictor) -> dict[tuple[int, ...], list[float]]:
+def every_output(model: EncoderDecoder) -> dict[tuple[int, ...], list[float]]:
     """The log-probabilities of the words of every possible output, its END included."""
     outputs = [list(o) for n in range(LONGEST + 1) for o in itertools.product([1, 4, 5, 6], repeat=n)]
     batch = collate({"source": [SOURCE] * len(outputs), "mt": [MT] * len(outputs)}, outputs)
@@ -67,7 +68,7 @@ def every_output(model: Predictor) -> dict[tuple[int, ...], list[float]]:
 def test_a_wide_beam_finds_the_best_of_all_outputs(length_penalty: str | float, penalty: float, members: int) -> None:
     """By the score that the paper's log-linear model has: log P(y) minus the penalty for every 6, which is in neither
     input; log-probabilities are the model's own."""
-    model: Predictor = editor() if members == 1 else Ensemble([editor(2), editor(3)]).eval()
+    model: EncoderDecoder = editor() if members == 1 else Ensemble([editor(2), editor(3)]).eval()
     outputs = every_output(model)
 
     def score(output: tuple[int, ...]) -> float:

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from interlinear.batch import collate
-from interlinear.models.ensemble import Ensemble, Predictor
+from interlinear.models.ensemble import Ensemble
+from interlinear.models.protocol import EncoderDecoder
 from interlinear.search import Constraint, SearchOptions, SearchRequest, SlotTable, TargetPrefix
 from interlinear.search.captured import CapturedStep
 from interlinear.search.compiled import CompiledStep
@@ -199,7 +200,7 @@ each_table = pytest.mark.parametrize("rows", [CONSTRAINED, PREFIXED], ids=["cons
 
 def table_of(rows: list[dict], step: SearchStep = search_step, device: str = "cpu") -> SlotTable:
     """A table with sentences that have prefixes and constraints, and a sentence with neither."""
-    model: Predictor = model_of("rnnsearch")
+    model: EncoderDecoder = model_of("rnnsearch")
     if device != "cpu":
         model = copy.deepcopy(model).to(device)
     table = SlotTable(

@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from interlinear.batch import Batch, CandidateInput
-from interlinear.models.ensemble import Ensemble, Predictor
+from interlinear.models.ensemble import Ensemble
+from interlinear.models.protocol import EncoderDecoder
 from interlinear.search import Constraint, SearchOptions, SearchRequest, SlotTable, TargetPrefix
 from interlinear.search.captured import CapturedStep
 from interlinear.search.repetition import JOINED, WORD
@@ -42,7 +43,9 @@ def requests_of(kind: str, part: int, rows: int) -> list[SearchRequest]:
     return [replace(one, source_words=(0, 1)) if kind == "repetition" else one for one in (first, *rest)]
 
 
-def search(gpu: PretendedGpu, model: Predictor, batch: Batch, kind: str, step: SearchStep) -> dict[str, Counter[str]]:
+def search(
+    gpu: PretendedGpu, model: EncoderDecoder, batch: Batch, kind: str, step: SearchStep
+) -> dict[str, Counter[str]]:
     """By what is done, how often each function waits. Sentences enter in two parts; one is cancelled, others end."""
     kind_V = torch.full((model.target_vocabulary,), WORD, dtype=torch.int8)
     kind_V[5] = JOINED
@@ -83,7 +86,7 @@ def waits(recipe: str, kinds: Sequence[str], captured: bool = False, members: in
     with pretended_gpu() as gpu:
         models, batches = zip(*(small(recipe) for _ in range(members)), strict=True)
         members_on_gpu = [model.to("cuda").eval() for model in models]
-        model: Predictor = members_on_gpu[0] if members == 1 else Ensemble(members_on_gpu).eval()
+        model: EncoderDecoder = members_on_gpu[0] if members == 1 else Ensemble(members_on_gpu).eval()
         step = CapturedStep() if captured else search_step
         for kind in kinds:
             found.append({what: dict(own) for what, own in search(gpu, model, batches[0], kind, step).items() if own})

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from interlinear.batch import collate
-from interlinear.models.ensemble import Predictor
+from interlinear.models.protocol import EncoderDecoder
 from interlinear.search import SearchOptions, SearchRequest, SearchResult, SlotTable
 from interlinear.shortlist import Shortlist
 from interlinear.text import END
@@ -129,7 +129,7 @@ def test_a_step_never_synchronises_with_the_device(system: str) -> None:
 
 
 def compare_with_forced(
-    model: Predictor,
+    model: EncoderDecoder,
     waiting: list[tuple[list[int], SearchOptions, int]],
     watch: int | None = None,
     shortlist: Shortlist | None = None,

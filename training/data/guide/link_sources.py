@@ -13,6 +13,7 @@ from interlinear.alignment.pair_batches import normalize_words
 from interlinear.errors import DataError, UsageError
 from interlinear.files import checksum
 from interlinear.installation import how_to_install
+from interlinear.models.attention_reading import quick_reading
 from training.data.dataset.fields import TextField
 from training.data.formats import Part, count_lines
 from training.data.text_lines import read_file
@@ -219,7 +220,7 @@ class ReverseModel:
             explanations = self.generator.align(
                 (({name: ahead[number].target}, ahead[number].source) for number in order),
                 self.raw,
-                self.generator.bundle.model.quick_reading,
+                quick_reading(self.generator.bundle.model.readings),
             )
             found: dict[int, list[Link]] = {}
             for number, explanation in zip(order, explanations, strict=True):

@@ -46,7 +46,7 @@ def test_a_precision_that_the_processor_has_no_packed_products_for(monkeypatch: 
     monkeypatch.setattr(packed, "DTYPES", frozenset({torch.float32}))
     layer, x = packed_layer(torch.bfloat16), torch.randn(5, INPUTS).to(torch.bfloat16)
     with torch.inference_mode():
-        make_products(layer)  # as before the first compiled step
+        make_products(layer.modules())  # as before the first compiled step
         found = layer(x)
     assert layer.product is None
     torch.testing.assert_close(found.double(), exact(layer, x), rtol=2e-2, atol=2e-2)

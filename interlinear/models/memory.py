@@ -1,7 +1,7 @@
-"""Data structures of decoding: `Memory`, the encoded sources, and `State`, the recurrent state of hypotheses.
+"""The encoded sources of sentences, which all steps and all hypotheses share.
 
-Axes: B sentences, K hypotheses of each, T source positions, A attention size, D value size, C candidate words (in
-`View` alone: coverage), R readout.
+Axes: B sentences, T source positions, A attention size, D value size, C candidate words (in `View` alone: coverage),
+R readout.
 """
 
 from collections.abc import Callable
@@ -13,6 +13,8 @@ from torch.nn import functional as F
 
 from interlinear.batch import TARGET
 from interlinear.text import PAD
+
+SUMMARY = "summary"  # of all sources of a sentence side by side
 
 
 @dataclass(frozen=True)
@@ -104,19 +106,29 @@ class Candidates:
 class Memory:
     """All encoded sources of a batch.
 
-    views: by name. summary_BS: summaries of the sentences, from which the decoder's first state is computed.
+    views: by name. summaries: what else a decoder's first state is computed from, (B, S), by name.
     tokens: token ids (B, T) by source, PAD at padding; only for a model with an alignment module.
     candidates: the words that search may write, by output layer; empty: the whole vocabulary.
     """
 
     views: dict[str, View]
-    summary_BS: Tensor
+    summaries: dict[str, Tensor] = field(default_factory=dict)
     tokens: dict[str, Tensor] = field(default_factory=dict)
     candidates: dict[str, Candidates] = field(default_factory=dict)
 
     @property
+    def first(self) -> View:
+        """The view whose positions coverage counts, and whose precision scores have."""
+        return next(iter(self.views.values()))
+
+    @property
     def rows(self) -> int:
-        return self.summary_BS.shape[0]
+        return self.first.padding_BT.shape[0]
+
+    @property
+    def score_dtype(self) -> torch.dtype:
+        """The precision of log-probabilities: at least fp32."""
+        return torch.promote_types(self.first.values_BTD.dtype, torch.float32)
 
     @property
     def positions(self) -> dict[str, int]:
@@ -138,7 +150,7 @@ class Memory:
         """Applies a function to every tensor."""
         return Memory(
             {name: view.map(change) for name, view in self.views.items()},
-            change(self.summary_BS),
+            {name: change(summary) for name, summary in self.summaries.items()},
             {source: change(ids) for source, ids in self.tokens.items()},
             {name: rows.map(change) for name, rows in self.candidates.items()},
         )
@@ -151,32 +163,6 @@ class Memory:
             tokens={source: pad_or_trim(ids, 1, capacity[source], PAD) for source, ids in self.tokens.items()},
             candidates={name: rows.resize(capacity[TARGET]) for name, rows in self.candidates.items()},
         )
-
-
-@dataclass(frozen=True)
-class State:
-    """The decoder's recurrent state: named tensors ("leaves"), each (B, K, ...).
-
-    `positions` maps the name of a leaf with a source axis, (B, K, T, ...), to that source, so that search can pad and
-    trim it for any model.
-    """
-
-    leaves: dict[str, Tensor]
-    positions: dict[str, str]
-
-    def map(self, change: Callable[[Tensor], Tensor]) -> "State":
-        return replace(self, leaves={name: change(leaf) for name, leaf in self.leaves.items()})
-
-    def reorder(self, rows_N: Tensor, hypotheses: int) -> "State":
-        """Selects hypotheses: `rows_N` indexes the flattened (B, K) axes; the result is (N / K, K, ...)."""
-        return self.map(lambda leaf: leaf.flatten(0, 1).index_select(0, rows_N).unflatten(0, (-1, hypotheses)))
-
-    def resize(self, capacity: dict[str, int]) -> "State":
-        leaves = {
-            name: pad_or_trim(leaf, 2, capacity[self.positions[name]], 0.0) if name in self.positions else leaf
-            for name, leaf in self.leaves.items()
-        }
-        return replace(self, leaves=leaves)
 
 
 def pad_or_trim(tensor: Tensor, axis: int, width: int, fill: bool | float) -> Tensor:
