@@ -5,7 +5,9 @@ A field that is None uses the first of its choices. Setting a field that has no 
 
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, model_validator
+
+from interlinear.components import ATTENTIONS
 
 CompileChoice = Literal["auto", "on", "off"]  # whether a search is compiled; auto: see interlinear.search.compiled
 Precision = Literal["fp32", "bf16", "int8", "auto"]  # of a search; auto: see interlinear.bundle.precision
@@ -47,7 +49,9 @@ class Architecture(BaseModel):
         description="order of a step: attention, cell; cell, attention, cell; or cell, attention, attentional vector, "
         "which is fed back",
     )
-    attention: Literal["additive", "bilinear"] = "additive"
+    attention: Annotated[str, AfterValidator(ATTENTIONS.check)] = Field(
+        "additive", description="additive, bilinear, or one that is registered (extend.md)"
+    )
     attention_size: int | None = Field(None, ge=1, description="size of the energy's hidden layer; default: hidden")
     word_attention: bool = Field(False, description="a second attention, over the source's embeddings")
     word_attention_size: Annotated[int, Field(ge=1)] | Literal["embedding"] | None = Field(
@@ -188,13 +192,14 @@ class Architecture(BaseModel):
 
     @model_validator(mode="after")
     def _check_effects(self) -> Self:
+        is_additive: bool = ATTENTIONS[self.attention].is_additive
         needs: dict[str, tuple[bool, str]] = {
             "gru": (self.cell == "gru" or self.coverage == "neural", f"cell: {self.cell}"),
             "encoder_stacks": (self.encoder_depth > 1, "one encoder layer"),
             "initialization_scale": (self.initialization != "xavier", "initialization: xavier"),
-            "attention_size": (self.attention == "additive", f"attention: {self.attention}"),
+            "attention_size": (is_additive, f"attention: {self.attention}"),
             "word_attention_size": (
-                self.word_attention and self.attention == "additive",
+                self.word_attention and is_additive,
                 f"attention: {self.attention}" if self.word_attention else "word_attention: false",
             ),
             "coverage_size": (self.coverage == "neural", f"coverage: {self.coverage}"),
@@ -222,8 +227,10 @@ class Architecture(BaseModel):
             raise ValueError(
                 "contextual_gates: weighs contexts as they enter the cells, and with decoder: luong none enters them"
             )
-        if self.coverage != "none" and self.attention == "bilinear":
-            raise ValueError("coverage: is a term of the additive energy, which attention: bilinear does not have")
+        if self.coverage != "none" and not ATTENTIONS[self.attention].is_additive:
+            raise ValueError(
+                f"coverage: is a term of the additive energy, which attention: {self.attention} does not have"
+            )
         if self.sentinel and self.combination not in ("flat", "hierarchical"):
             raise ValueError(
                 "sentinel: is one more candidate of a softmax over sources, which combination: "
@@ -244,8 +251,10 @@ class Architecture(BaseModel):
 
     def _check_several_sources(self) -> None:
         """Reject parts that are defined for a single source only."""
-        if self.attention == "bilinear":
-            raise ValueError("attention: bilinear has no energy that sources could share, and combination needs one")
+        if not ATTENTIONS[self.attention].is_additive:
+            raise ValueError(
+                f"attention: {self.attention} has no energy that sources could share, and combination needs one"
+            )
         if self.writing != "none":
             raise ValueError("writing: the memory update is not defined for several sources")
         if self.first_state == "sum":

@@ -169,7 +169,7 @@ class UpdatedAnnotations:
         self, attention: Attention, coverage: OptionalCoverage, view: View, state: State
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Keys, values, and the coverage's share of each, for one step."""
-        values_BKTD = state.leaves[self.leaf].to(product_dtype(attention.key.weight))
+        values_BKTD = state.leaves[self.leaf].to(product_dtype(self.memory_update.forget.weight))
         return attention.keys(values_BKTD), values_BKTD, coverage.share(values_BKTD)
 
     def update(

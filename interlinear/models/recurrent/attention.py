@@ -5,26 +5,45 @@ D value size, C coverage size: `keys_BTA` is (B, T, A). Where the decoder update
 hypothesis: (B, K, T, A) and (B, K, T, D).
 """
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from interlinear.components import ATTENTIONS
 from interlinear.models.layers.step_linear import StepInputs, StepLinear, at_least_fp32, product_dtype
 
 
-class KeyProjection(nn.Module):
-    """Base of the attentions: projects each value to its key with the linear map `key`, once per sentence."""
+class Attention(nn.Module, ABC):
+    """Energies of a query and the positions of a source; `ATTENTIONS` has the subclasses by their names in a config.
+
+    A subclass takes the sizes of queries and values, that of an energy's hidden layer, and that of coverage or 0.
+    """
+
+    is_additive = False  # whether the energy is a sum, in which coverage and the terms of several sources take part
+
+    @abstractmethod
+    def keys(self, values: Tensor) -> Tensor:
+        """Keys of values, (B, [K,] T, D) -> (B, [K,] T, A), once per sentence."""
+
+    @abstractmethod
+    def energies(self, step: StepInputs, query_BKH: Tensor, keys: Tensor, *coverage_BKTC: Tensor) -> Tensor:
+        """e_ij, (B, K, T), with one coverage or none."""
+
+
+class KeyProjection(Attention):
+    """An attention that projects each value to its key with the linear map `key`."""
 
     key: nn.Linear
 
     def keys(self, values: Tensor) -> Tensor:
-        """Keys of values, (B, [K,] T, D) -> (B, [K,] T, A)."""
         keys: Tensor = self.key(values.to(product_dtype(self.key.weight)))
         return keys
 
 
+@ATTENTIONS.register("additive")
 class AdditiveAttention(KeyProjection):
     """Additive attention (Bahdanau et al. 2015; Wu et al. 2018, equations 1-4).
 
@@ -33,6 +52,8 @@ class AdditiveAttention(KeyProjection):
     The keys U h_j do not change while a sentence is decoded: they are computed once, and all hypotheses share them.
     With coverage, V C_ij is added inside the tanh (Tu et al. 2016, section 3.1).
     """
+
+    is_additive = True
 
     def __init__(self, query_size: int, value_size: int, size: int, coverage_size: int = 0) -> None:
         super().__init__()
@@ -43,7 +64,6 @@ class AdditiveAttention(KeyProjection):
             self.covered = nn.Linear(coverage_size, size, bias=False)
 
     def energies(self, step: StepInputs, query_BKH: Tensor, keys: Tensor, *coverage_BKTC: Tensor) -> Tensor:
-        """e_ij, (B, K, T), with one coverage or none."""
         covered = [self.covered(coverage.to(keys.dtype)) for coverage in coverage_BKTC]
         return additive_energy(self.energy, step(self.query, query_BKH)[:, :, None], per_hypothesis(keys), *covered)
 
@@ -83,6 +103,7 @@ class _TanhInFp32(torch.autograd.Function):
         return gradient
 
 
+@ATTENTIONS.register("bilinear")
 class BilinearAttention(KeyProjection):
     """Bilinear attention, Luong et al.'s "general" (Kiyono et al. 2018, equations 7 and 8).
 
@@ -91,19 +112,15 @@ class BilinearAttention(KeyProjection):
     The keys are W' h_j, so a step only multiplies them by the query.
     """
 
-    def __init__(self, query_size: int, value_size: int) -> None:
+    def __init__(self, query_size: int, value_size: int, size: int, coverage_size: int = 0) -> None:
         super().__init__()
         self.key = nn.Linear(value_size, query_size, bias=False)
 
-    def energies(self, step: StepInputs, query_BKH: Tensor, keys: Tensor) -> Tensor:
-        """e_ij, (B, K, T)."""
+    def energies(self, step: StepInputs, query_BKH: Tensor, keys: Tensor, *coverage_BKTC: Tensor) -> Tensor:
         query_BKH = query_BKH.to(keys.dtype)
         if keys.dim() == 3:
             return query_BKH @ keys.mT
         return (keys @ query_BKH[..., None]).squeeze(-1)
-
-
-Attention = AdditiveAttention | BilinearAttention
 
 
 def context(weights_BKT: Tensor, values: Tensor) -> Tensor:

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from interlinear.components import ATTENTIONS
 from interlinear.config import Architecture, ModelConfig
 from interlinear.models.layers.dropout import draw_state_mask
 from interlinear.models.layers.step_linear import (
@@ -44,7 +45,7 @@ from interlinear.models.recurrent.attend import (
     WithWords,
     view_name,
 )
-from interlinear.models.recurrent.attention import AdditiveAttention, Attention, BilinearAttention
+from interlinear.models.recurrent.attention import Attention
 from interlinear.models.recurrent.attention_weights import AttentionWeights
 from interlinear.models.recurrent.cells import Cell, build_cell
 from interlinear.models.recurrent.coverage import Coverage, LinguisticCoverage, NeuralCoverage
@@ -349,9 +350,8 @@ class Decoder(nn.Module, ABC):
 
 def build_attention(config: Architecture, value: int, size: int, coverage_size: int = 0) -> Attention:
     """An attention of the recipe's kind over values of some size; `size` is that of an additive energy."""
-    if config.attention == "bilinear":
-        return BilinearAttention(config.hidden, value)
-    return AdditiveAttention(config.hidden, value, size, coverage_size)
+    attention: Attention = ATTENTIONS[config.attention](config.hidden, value, size, coverage_size)
+    return attention
 
 
 def build_coverage(config: Architecture) -> Coverage:
