@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, model_validator
 
-from interlinear.components import ATTENTIONS
+from interlinear.components import ATTENTIONS, COMBINATIONS
 
 CompileChoice = Literal["auto", "on", "off"]  # whether a search is compiled; auto: see interlinear.search.compiled
 Precision = Literal["fp32", "bf16", "int8", "auto"]  # of a search; auto: see interlinear.bundle.precision
@@ -81,7 +81,7 @@ class Architecture(BaseModel):
         description="UAM, targets longer than their source: sum over the first steps, as many as source tokens; over "
         "all steps; or over all steps, scaled to the number of source tokens",
     )
-    combination: Literal["none", "concat", "flat", "hierarchical"] = Field(
+    combination: Literal["none"] | Annotated[str, AfterValidator(COMBINATIONS.check)] = Field(
         "none",
         description="how several sources are combined: concatenated contexts, one softmax over all positions, or a "
         "second attention over the contexts",
@@ -181,6 +181,16 @@ class Architecture(BaseModel):
         return self.word_attention_size or self.energy_size
 
     @property
+    def has_common_space(self) -> bool:
+        """Whether contexts of all sources are projected to one space, in which a sentinel has its place too."""
+        return self.combination != "none" and bool(COMBINATIONS[self.combination].has_common_space)
+
+    @property
+    def has_one_softmax(self) -> bool:
+        """Whether one softmax covers the positions of all sources."""
+        return self.combination != "none" and bool(COMBINATIONS[self.combination].has_one_softmax)
+
+    @property
     def combined_size(self) -> int:
         """Size of the common space that flat and hierarchical combination project contexts to."""
         return self.combination_size or self.hidden
@@ -204,8 +214,8 @@ class Architecture(BaseModel):
             ),
             "coverage_size": (self.coverage == "neural", f"coverage: {self.coverage}"),
             "fertility": (self.coverage == "linguistic", f"coverage: {self.coverage}"),
-            "combination_size": (self.combination in ("flat", "hierarchical"), f"combination: {self.combination}"),
-            "share_projections": (self.combination in ("flat", "hierarchical"), f"combination: {self.combination}"),
+            "combination_size": (self.has_common_space, f"combination: {self.combination}"),
+            "share_projections": (self.has_common_space, f"combination: {self.combination}"),
             "source_dropout": (self.combination != "none", "one source"),
             "readout": (self.decoder != "luong", "decoder: luong, whose attentional vector is the readout"),
             "alignment_weight": (self.alignment_module, "alignment_module: false"),
@@ -231,7 +241,7 @@ class Architecture(BaseModel):
             raise ValueError(
                 f"coverage: is a term of the additive energy, which attention: {self.attention} does not have"
             )
-        if self.sentinel and self.combination not in ("flat", "hierarchical"):
+        if self.sentinel and not self.has_common_space:
             raise ValueError(
                 "sentinel: is one more candidate of a softmax over sources, which combination: "
                 f"{self.combination} does not have"
@@ -260,7 +270,7 @@ class Architecture(BaseModel):
         if self.first_state == "sum":
             raise ValueError("first_state: sum goes layer by layer, and the layers of several sources differ")
         if self.share_projections and self.energy_size != self.combined_size:
-            shared = "U_a = U_c" if self.combination == "flat" else "U_b = U_c"
+            shared = "U_a = U_c" if self.has_one_softmax else "U_b = U_c"
             raise ValueError(
                 f"share_projections: one matrix makes keys and values ({shared}), and the keys have {self.energy_size} "
                 f"numbers (attention_size), the values {self.combined_size} (combination_size): both must be equal, "

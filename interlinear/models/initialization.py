@@ -166,10 +166,10 @@ def rows_and_columns(outputs: Sequence[tuple[str, int]], inputs: Sequence[tuple[
 
 def context_sizes(config: ModelConfig) -> list[tuple[str, int]]:
     """The contexts that the decoder concatenates, in their order."""
-    if config.combination in ("none", "concat"):
-        sizes = [(f"context of {name}", config.annotation) for name in config.sources]
-    else:
+    if config.has_common_space:
         sizes = [("combined context", config.combined_size)]
+    else:
+        sizes = [(f"context of {name}", config.annotation) for name in config.sources]
     return [*sizes, ("words", config.embedding)] if config.word_attention else sizes
 
 

@@ -60,7 +60,7 @@ class Model(nn.Module):
         if config.alignment_module:
             ((self.source, words),) = config.texts.items()
             self.alignment = nn.Linear(config.readout_size, words.vocabulary)
-        read = config.combined_size if config.combination == "flat" else config.annotation
+        read = config.combined_size if config.has_one_softmax else config.annotation
         self.image_words = (
             nn.ModuleDict({name: nn.Linear(read, config.target.vocabulary) for name in config.images})
             if config.image_words
@@ -329,7 +329,7 @@ class Model(nn.Module):
         guide_BLT = batch.guide_BLT * present_B[:, None, None]
         matrices = AttentionWeights.stack(steps).matrices(source)
         kinds = [matrices[kind][:, 0] for kind in GUIDED_KINDS if kind in matrices]
-        if self.config.combination == "flat":  # whose softmax covers all sources
+        if self.config.has_one_softmax:
             kinds = [normalize(weights_BLT) for weights_BLT in kinds]
         losses = [guided_attention_loss(weights_BLT, guide_BLT) for weights_BLT in kinds]
         return GuideLoss(torch.stack([loss.nats for loss in losses]).mean(), losses[0].words)

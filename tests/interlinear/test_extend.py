@@ -26,9 +26,7 @@ def blocks():
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_the_page_runs(folder):
-    attention, training = blocks()
-    assert len(attention.rstrip().splitlines()) <= 20
-    done = subprocess.run([sys.executable, "-c", attention + training], capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, "-c", "".join(blocks())], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     assert re.search(r"\[\(\d+, \d+\)", done.stdout.splitlines()[-1]), done.stdout
 
@@ -43,6 +41,27 @@ def test_a_package_is_found_by_its_entry_point(folder):
     command = [sys.executable, "-m", "interlinear", "info", "rnnsearch_small", *settings]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0 and "parameters" in done.stdout, done.stderr
+
+
+def test_a_combination_reads_both_sources(folder):
+    (example,) = [block for block in blocks() if "MeanOfContexts" in block]
+    program = """
+import torch
+from interlinear.batch import collate
+from interlinear.config import ModelConfig, TextVocabulary
+from interlinear.models.model import build
+
+words = TextVocabulary(vocabulary=9)
+config = {"combination": "mean", "embedding": 6, "hidden": 5}
+model = build(ModelConfig(**config, sources={"source": words, "mt": words}, target=words)).double().eval()
+for mt in ([[4, 5]], [[8, 5]], [None]):
+    batch = collate({"source": [[5, 6, 7]], "mt": mt}, [[6, 7]])
+    readout, weights = model.teacher_forced(model.encode(batch), batch.target_BL[:, None])
+    print(round(float(readout.sum()), 9), [round(float(w.sum()), 6) for w in weights.weights.values()])
+"""
+    done = subprocess.run([sys.executable, "-c", example + program], capture_output=True, text=True, check=False)
+    one, other, absent = done.stdout.splitlines()
+    assert one.split()[0] != other.split()[0] and absent.endswith("[3.0, 0.0]"), done.stderr[-2000:]
 
 
 def test_a_name_that_nobody_registered_is_refused_with_those_that_there_are():

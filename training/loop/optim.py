@@ -1,11 +1,12 @@
 """Optimizers and learning-rate schedules by their names in a recipe."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
 from torch import nn
 
+from interlinear.components import OPTIMIZERS
 from training.recipe import TrainingSettings
 
 
@@ -46,20 +47,36 @@ class LearningRateSchedule:
 
 def build_optimizer(settings: TrainingSettings, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
     """The recipe's optimizer for the trainable parameters; the loop sets the learning rate before every step."""
-    rate, parameters = settings.learning_rate, [parameter for parameter in parameters if parameter.requires_grad]
-    if settings.optimizer == "adadelta":
-        return torch.optim.Adadelta(
-            parameters, lr=rate, rho=settings.rho or 0.95, eps=settings.epsilon or 1e-6, foreach=True
-        )
-    kind = torch.optim.AdamW if settings.optimizer == "adamw" else torch.optim.Adam
-    decay = 0.01 if settings.weight_decay is None else settings.weight_decay
-    # torch has no fused step for its meta device, on which tests run an update
-    fused = all(parameter.device.type != "meta" for parameter in parameters)
-    return kind(
-        parameters,
-        lr=rate,
-        eps=settings.epsilon or 1e-8,
-        weight_decay=decay if settings.optimizer == "adamw" else 0.0,
-        fused=fused,
-        foreach=not fused,
+    optimizer: torch.optim.Optimizer = OPTIMIZERS[settings.optimizer](
+        settings, [parameter for parameter in parameters if parameter.requires_grad]
     )
+    return optimizer
+
+
+@OPTIMIZERS.register("adadelta")
+def adadelta(settings: TrainingSettings, parameters: Sequence[nn.Parameter]) -> torch.optim.Optimizer:
+    """Zeiler 2012."""
+    rho, epsilon = settings.rho or 0.95, settings.epsilon or 1e-6
+    return torch.optim.Adadelta(parameters, lr=settings.learning_rate, rho=rho, eps=epsilon, foreach=True)
+
+
+@OPTIMIZERS.register("adam")
+def adam(settings: TrainingSettings, parameters: Sequence[nn.Parameter]) -> torch.optim.Optimizer:
+    """Kingma and Ba 2015."""
+    epsilon = settings.epsilon or 1e-8
+    fused = can_be_fused(parameters)
+    return torch.optim.Adam(parameters, lr=settings.learning_rate, eps=epsilon, fused=fused, foreach=not fused)
+
+
+@OPTIMIZERS.register("adamw")
+def adamw(settings: TrainingSettings, parameters: Sequence[nn.Parameter]) -> torch.optim.Optimizer:
+    """Adam with decoupled weight decay (Loshchilov and Hutter 2019)."""
+    rate, epsilon = settings.learning_rate, settings.epsilon or 1e-8
+    decay = 0.01 if settings.weight_decay is None else settings.weight_decay
+    fused = can_be_fused(parameters)
+    return torch.optim.AdamW(parameters, lr=rate, eps=epsilon, weight_decay=decay, fused=fused, foreach=not fused)
+
+
+def can_be_fused(parameters: Sequence[nn.Parameter]) -> bool:
+    """Whether one kernel can step all parameters; torch has none for its meta device, on which tests run an update."""
+    return all(parameter.device.type != "meta" for parameter in parameters)

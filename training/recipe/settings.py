@@ -5,8 +5,19 @@ from pathlib import Path
 from typing import Annotated, Literal, Self
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
+from interlinear.components import OPTIMIZERS
 from interlinear.config import Architecture, ImageGrid, ImageNetwork, ModelConfig, TextVocabulary
 from interlinear.errors import RecipeError
 from interlinear.minimum_risk.minimum_risk import RiskOptions
@@ -138,7 +149,9 @@ class TrainingSettings(RecipeSection):
         "likelihood", description="what an update minimises; risk is a second stage, from a trained model"
     )
     risk: RiskOptions | None = Field(None, description="objective: risk only")
-    optimizer: Literal["adam", "adamw", "adadelta"] = "adam"
+    optimizer: Annotated[str, AfterValidator(OPTIMIZERS.check)] = Field(
+        "adam", description="adam, adamw, adadelta, or one that is registered (extend.md)"
+    )
     learning_rate: float = Field(0.001, gt=0)
     weight_decay: float | None = Field(None, ge=0, description="adamw only; default 0.01")
     rho: float | None = Field(None, gt=0, lt=1, description="adadelta only; default 0.95")

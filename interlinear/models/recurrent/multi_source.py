@@ -5,12 +5,14 @@ A source that is absent from a sentence is masked in every softmax and has a con
 K hypotheses of each, T_k positions of source k, N sources, A attention size, C common space, D annotation, H state.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
 
+from interlinear.components import COMBINATIONS
 from interlinear.config import ModelConfig
 from interlinear.models.layers.step_linear import BiasedStepLinear, StepInputs, StepLinear
 from interlinear.models.memory import View
@@ -58,7 +60,33 @@ class Sentinel(nn.Module):
         return opened * query_BKH.to(opened.dtype)
 
 
-class Concatenation(nn.Module):
+class Combination(nn.Module, ABC):
+    """Attention over several sources; `COMBINATIONS` has the subclasses by their names in a config.
+
+    A subclass takes the config and the size of coverage or 0; `size` is that of its context.
+    """
+
+    has_common_space = False  # whether contexts of all sources are projected to one space, with `combination_size`
+    has_one_softmax = False  # whether one softmax covers the positions of all sources
+    size: int
+
+    @abstractmethod
+    def prepare(self, source: str, states_BTD: Tensor) -> tuple[Tensor, Tensor]:
+        """Keys and values of a source, computed once per sentence."""
+
+    def precompute(self, words: Tensor) -> dict[StepLinear, Tensor]:
+        """The summands of the maps inside the recurrence that are known before it starts: of words, or a bias."""
+        return {}
+
+    @abstractmethod
+    def forward(
+        self, step: StepInputs, query: Tensor, before: Tensor, views: Mapping[str, View], covered: Covered
+    ) -> CombinedAttention:
+        """The attention of one step; `query` and `before` (B, K, H): its query, and the top state before it."""
+
+
+@COMBINATIONS.register("concat")
+class Concatenation(Combination):
     """Separate attention for each source; the contexts are concatenated."""
 
     def __init__(self, config: ModelConfig, coverage_size: int = 0) -> None:
@@ -67,12 +95,7 @@ class Concatenation(nn.Module):
         self.size = len(config.sources) * config.annotation
 
     def prepare(self, source: str, states_BTD: Tensor) -> tuple[Tensor, Tensor]:
-        """Keys and values of a source, computed once per sentence."""
         return self.attentions[source].keys(states_BTD), states_BTD  # type: ignore[operator]
-
-    def precompute(self, words: Tensor) -> dict[StepLinear, Tensor]:
-        """Empty: no map of this combination takes a word or has a bias inside the recurrence."""
-        return {}
 
     def forward(
         self, step: StepInputs, query: Tensor, before: Tensor, views: Mapping[str, View], covered: Covered
@@ -119,8 +142,10 @@ class SentinelCandidate:
         return key_BKA, self.value(step, psi_BKH, key_BKA)
 
 
-class AttentionWithSentinel(nn.Module):
+class AttentionWithSentinel(Combination):
     """Base of the combinations with a softmax over the sources: adds the sentinel, if the recipe has one."""
+
+    has_common_space = True
 
     def __init__(self) -> None:
         super().__init__()
@@ -139,6 +164,7 @@ class AttentionWithSentinel(nn.Module):
         return {part: term for one in self.sentinels for part, term in one.precompute(words).items()}
 
 
+@COMBINATIONS.register("flat")
 class FlatCombination(AttentionWithSentinel):
     """One softmax over the positions of all sources and the sentinel.
 
@@ -146,6 +172,8 @@ class FlatCombination(AttentionWithSentinel):
 
     Keys and values are projected once per sentence; with `share_projections` they are the same.
     """
+
+    has_one_softmax = True
 
     def __init__(self, config: ModelConfig, coverage_size: int = 0) -> None:
         super().__init__()
@@ -195,6 +223,7 @@ class FlatCombination(AttentionWithSentinel):
         return CombinedAttention(sum(contexts[1:], contexts[0]), weights, source_weights)
 
 
+@COMBINATIONS.register("hierarchical")
 class HierarchicalCombination(AttentionWithSentinel):
     """Separate attention for each source; a second attention combines their contexts and the sentinel.
 
@@ -248,14 +277,10 @@ class HierarchicalCombination(AttentionWithSentinel):
         return CombinedAttention(context_BKC, weights, dict(zip(names, beta_BKN.unbind(-1), strict=True)))
 
 
-Combination = Concatenation | FlatCombination | HierarchicalCombination
-
-
 def build_combination(config: ModelConfig, coverage_size: int) -> Combination:
     """The recipe's attention over several sources."""
-    if config.combination == "concat":
-        return Concatenation(config, coverage_size)
-    return (FlatCombination if config.combination == "flat" else HierarchicalCombination)(config, coverage_size)
+    combination: Combination = COMBINATIONS[config.combination](config, coverage_size)
+    return combination
 
 
 def build_attentions(config: ModelConfig, coverage_size: int) -> nn.ModuleDict:
