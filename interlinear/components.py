@@ -4,7 +4,7 @@ of others.
 `docs/extend.md` has an example of each kind.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any, TypeVar
@@ -13,12 +13,13 @@ Component = TypeVar("Component", bound=Callable[..., Any])
 GROUP = "interlinear.components"  # entry points of packages that register more
 
 
-class Components:
+class Components(Mapping[str, Any]):
     """The classes or functions that a key of the config names; ours are imported at the first question."""
 
-    def __init__(self, key: str, defined_in: str) -> None:
+    def __init__(self, key: str, *defined_in: str) -> None:
         self.key, self._defined_in = key, defined_in
         self._components: dict[str, Any] = {}
+        self._loads: list[Callable[[], object]] = [self._import_ours, self._import_others]  # not called yet
 
     def register(self, name: str) -> Callable[[Component], Component]:
         """Decorates what the config names so. Raises ValueError if something else has that name."""
@@ -31,20 +32,40 @@ class Components:
         return add
 
     def __getitem__(self, name: str) -> Any:
-        import_module(self._defined_in)
-        if name not in self._components:
-            for package in entry_points(group=GROUP):
-                package.load()
-        if name not in self._components:
-            raise ValueError(f"{self.key}: there is no {name}; there are {', '.join(self._components)}")
+        self._import_until(name)
         return self._components[name]
+
+    def __iter__(self) -> Iterator[str]:
+        """All names, in alphabetical order."""
+        self._import_until(None)
+        return iter(sorted(self._components))
+
+    def __len__(self) -> int:
+        self._import_until(None)
+        return len(self._components)
 
     def check(self, name: str) -> str:
         """The name itself. Raises ValueError if nothing has it."""
-        self[name]
+        if name not in self:
+            raise ValueError(f"{self.key}: there is no {name}; there are {', '.join(self)}")
         return name
+
+    def _import_until(self, name: str | None) -> None:
+        """Import what registers components, until one has this name, or all."""
+        while self._loads and name not in self._components:
+            load, *self._loads = self._loads
+            load()
+
+    def _import_ours(self) -> None:
+        for module in self._defined_in:
+            import_module(module)
+
+    def _import_others(self) -> None:
+        for package in entry_points(group=GROUP):
+            package.load()
 
 
 ATTENTIONS = Components("attention", "interlinear.models.recurrent.attention")
 COMBINATIONS = Components("combination", "interlinear.models.recurrent.multi_source")
 OPTIMIZERS = Components("optimizer", "training.loop.optim")
+METRICS = Components("metric", "interlinear.metrics.catalogue")

@@ -6,6 +6,7 @@ from collections import defaultdict
 import numpy as np
 
 from interlinear.alignment import GoldAlignment, Link
+from interlinear.components import METRICS
 from interlinear.metrics.metric import Metric, ReferenceSet, Statistics, SystemOutputs, Values, percentage
 
 
@@ -39,6 +40,7 @@ class AlignmentMetric(Metric):
         return self.signature_settings(reference_set) + (f"|by:{outputs.by}" if outputs.by else "")
 
 
+@METRICS.register("aer")
 class ErrorRate(AlignmentMetric):
     """AER = 1 - (|A and S| + |A and P|) / (|A| + |S|) (Och and Ney 2003), in per cent."""
 
@@ -49,6 +51,7 @@ class ErrorRate(AlignmentMetric):
         return np.where(sums[:, 2] + sums[:, 3] > 0, 100 - agreement, 0.0)
 
 
+@METRICS.register("alignment-precision")
 class Precision(AlignmentMetric):
     """|A and P| / |A|, in per cent."""
 
@@ -56,6 +59,7 @@ class Precision(AlignmentMetric):
         return percentage(sums[:, [1, 2]])
 
 
+@METRICS.register("alignment-recall")
 class Recall(AlignmentMetric):
     """|A and S| / |S|, in per cent."""
 
@@ -63,6 +67,7 @@ class Recall(AlignmentMetric):
         return percentage(sums[:, [0, 3]])
 
 
+@METRICS.register("alignment-accuracy")
 class Accuracy(AlignmentMetric):
     """Share of the target words with a gold link that are linked to one of their gold source words, in per cent.
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from interlinear.components import METRICS
 from interlinear.metrics.metric import (
     Metric,
     Preprocessing,
@@ -48,6 +49,7 @@ class BehaviourMetric(Metric):
         return f"nrefs:{len(reference_set.references)}|{self.words.signature_settings}"
 
 
+@METRICS.register("exact-match")
 class ExactMatch(BehaviourMetric):
     """Share of the outputs that equal one of their references word for word, in per cent."""
 
@@ -55,6 +57,7 @@ class ExactMatch(BehaviourMetric):
         return hypothesis in references, 1
 
 
+@METRICS.register("repetition-rate")
 class RepetitionRate(BehaviourMetric):
     """Share of the outputs' n-grams (n = 1 to 4 together) that occurred earlier in the same output, in per cent.
 
@@ -72,6 +75,7 @@ class RepetitionRate(BehaviourMetric):
         return f"n:1-4|{self.words.signature_settings}"
 
 
+@METRICS.register("length-ratio")
 class LengthRatio(BehaviourMetric):
     """Output words divided by reference words; of several references the closest in length counts, as in BLEU."""
 
@@ -97,6 +101,7 @@ class TranslationCount(BehaviourMetric):
         return sums[:, 0]
 
 
+@METRICS.register("over-translation")
 class OverTranslation(TranslationCount):
     """Repeated words: every n-th occurrence of a word in an output, n > 1, where no reference has n occurrences.
 
@@ -108,6 +113,7 @@ class OverTranslation(TranslationCount):
         return (sum(max(0, count - max(1, allowed[word])) for word, count in Counter(hypothesis).items()),)
 
 
+@METRICS.register("under-translation")
 class UnderTranslation(TranslationCount):
     """Missing words: occurrences in the reference that the output lacks; the minimum over several references.
 

@@ -19,6 +19,7 @@ from itertools import chain
 
 import numpy as np
 
+from interlinear.components import METRICS
 from interlinear.metrics.metric import Metric, Preprocessing, ReferenceSet, Statistics, SystemOutputs, Values
 from interlinear.metrics.translation import WordTokenizer
 
@@ -49,6 +50,7 @@ LANGUAGE_PARAMETERS = {
 DEFAULT_PARAMETERS = Parameters(0.70, 1.40, 0.30, 0.70)
 
 
+@METRICS.register("meteor")
 class Meteor(Metric):
     """Corpus-level METEOR with exact and stem matches, in per cent."""
 

@@ -59,8 +59,9 @@ class Preprocessing:
 class ReferenceSet:
     """References of a test set in Unicode form NFC; line i of all fields belongs to the same sentence.
 
-    references: one or several texts. gold: gold word alignments between source and first reference; `unaligned` is the
-    reason if there are none. task: None if unknown. composed: True if normalization to NFC changed a reference.
+    references: one or several texts. sources: the texts that they translate, empty if unknown. gold: gold word
+    alignments between source and first reference; `unaligned` is the reason if there are none. task: None if unknown.
+    composed: True if normalization to NFC changed a reference.
     """
 
     references: tuple[tuple[str, ...], ...]
@@ -68,6 +69,7 @@ class ReferenceSet:
     unaligned: str
     task: Task | None
     composed: bool
+    sources: tuple[str, ...] = ()
 
     @classmethod
     def from_lines(
@@ -76,6 +78,7 @@ class ReferenceSet:
         task: Task | None = None,
         gold: Sequence[GoldAlignment] = (),
         unaligned: str = "there are no gold alignments",
+        sources: Sequence[str] = (),
     ) -> "ReferenceSet":
         """Normalizes references to NFC. Raises DataError if there are none, or their line counts differ."""
         if not references:
@@ -83,7 +86,8 @@ class ReferenceSet:
         for number, reference in enumerate(references[1:], start=2):
             check_line_counts(f"reference {number}", len(reference), "reference 1", len(references[0]))
         composed = tuple(normalize_nfc(reference) for reference in references)
-        return cls(composed, tuple(gold), unaligned, task, composed != tuple(map(tuple, references)))
+        has_changed = composed != tuple(map(tuple, references))
+        return cls(composed, tuple(gold), unaligned, task, has_changed, normalize_nfc(sources))
 
 
 @dataclass(frozen=True)
@@ -138,7 +142,7 @@ class Metric(ABC):
 
     better: Literal["higher", "lower", "neither"] = "higher"
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, preprocessing: Preprocessing | None = None) -> None:
         self.name = name
 
     def missing_requirement(self, reference_set: ReferenceSet) -> str:

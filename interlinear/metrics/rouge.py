@@ -20,6 +20,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from interlinear.components import METRICS
 from interlinear.metrics.metric import Metric, ReferenceSet, Statistics, SystemOutputs, Values, percentage
 from interlinear.metrics.score import IntervalScore
 from interlinear.metrics.stemming import stem
@@ -30,6 +31,8 @@ _NUMBERS_IN_MEMORY = 200_000  # random numbers in memory at a time
 _LOW, _HIGH = 25, 974  # 0-based ranks of the sorted resamples that the script takes as the ends of a 95 % interval
 
 Stems = list[str]
+
+DUC_BYTES = 75  # length limit of short summaries in DUC 2003 and 2004, task 1
 
 
 class Rouge(Metric):
@@ -212,3 +215,9 @@ def perl_random_indices(count: int) -> Iterator[NDArray[np.int64]]:
     for start in range(0, _RESAMPLES, block):
         states = (powers * seeds[start : start + block, None] + offsets) & np.uint64(bits)
         yield (count * (states.astype(np.float64) * 2.0**-48)).astype(np.int64)
+
+
+for suffix, limit in (("", None), ("-recall-75", DUC_BYTES)):
+    METRICS.register(f"rouge-1{suffix}")(lambda name, _, limit=limit: RougeN(name, 1, limit))
+    METRICS.register(f"rouge-2{suffix}")(lambda name, _, limit=limit: RougeN(name, 2, limit))
+    METRICS.register(f"rouge-l{suffix}")(lambda name, _, limit=limit: RougeL(name, limit))

@@ -8,6 +8,7 @@ from importlib.metadata import version
 import numpy as np
 from sacrebleu.metrics import BLEU, CHRF, TER
 
+from interlinear.components import METRICS
 from interlinear.metrics.metric import (
     Metric,
     Preprocessing,
@@ -62,6 +63,12 @@ class Sacrebleu(Metric):
         return str(self.metric.get_signature().format())
 
 
+METRICS.register("bleu")(lambda name, preprocessing: Sacrebleu(name, bleu, preprocessing))
+METRICS.register("chrf")(lambda name, preprocessing: Sacrebleu(name, chrf, preprocessing))
+METRICS.register("ter")(lambda name, preprocessing: Sacrebleu(name, ter, preprocessing))
+
+
+@METRICS.register("hter")
 class HumanTer(Sacrebleu):
     """HTER (Snover et al. 2006): TER against a human post-edit of the output; case-sensitive, as in the WMT tasks."""
 
@@ -86,6 +93,7 @@ class WordTokenizer:
         return words
 
 
+@METRICS.register("multi-bleu-lc")
 class TokenizedBleu(Sacrebleu):
     """BLEU as Moses' `multi-bleu.perl` computes it for outputs and references that `normalize-punctuation.perl`,
     `tokenizer.perl` and `lowercase.perl` prepared, in this order.

@@ -43,6 +43,20 @@ def test_a_package_is_found_by_its_entry_point(folder):
     assert done.returncode == 0 and "parameters" in done.stdout, done.stderr
 
 
+def test_a_metric_reads_the_sources(folder):
+    (example,) = [block for block in blocks() if "CopiedWords" in block]
+    program = """
+from interlinear.metrics.catalogue import select_metrics
+from interlinear.metrics.metric import Preprocessing, ReferenceSet, SystemOutputs
+
+(metric,) = select_metrics(["copied"], Preprocessing())
+answers = ReferenceSet.from_lines([["a", "b"]], sources=["ein Hund", "Hund da"])
+print(metric.score(SystemOutputs.from_lines(["a Hund", "Hund da"]), answers).score)
+"""
+    done = subprocess.run([sys.executable, "-c", example + program], capture_output=True, text=True, check=False)
+    assert done.stdout == "75.0\n", done.stderr[-2000:]
+
+
 def test_a_combination_reads_both_sources(folder):
     (example,) = [block for block in blocks() if "MeanOfContexts" in block]
     program = """

@@ -87,7 +87,7 @@ class TestSet:
 
     def answers(self) -> ReferenceSet:
         """The references in the form that metrics take."""
-        return ReferenceSet.from_lines(self.references, self.task, self.gold, self.no_gold_reason)
+        return ReferenceSet.from_lines(self.references, self.task, self.gold, self.no_gold_reason, self.sources)
 
     def reading(self, tokenize: Tokenize, lowercase: bool | None) -> Preprocessing:
         """The preprocessing for metrics: the caller's options, else the test set's."""
