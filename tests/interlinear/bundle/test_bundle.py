@@ -12,9 +12,17 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import interlinear
 from interlinear.batch import collate
-from interlinear.bundle import Bundle, ModelCard, add_shortlist, check_files, hash_weights, unique_weights, write_bundle
+from interlinear.bundle import (
+    Bundle,
+    ModelCard,
+    add_shortlist,
+    check_files,
+    hash_weights,
+    load,
+    unique_weights,
+    write_bundle,
+)
 from interlinear.bundle.precision import resolve_precision
 from interlinear.config import ModelConfig, TextVocabulary
 from interlinear.errors import BundleError, UsageError
@@ -32,14 +40,14 @@ def folder(tmp_path: Path) -> Path:
     tokenizer = Tokenizer.train(["ein Hund läuft", "ein Kind lacht"], TextConfig(units="words", vocabulary=20))
     words = TextVocabulary(vocabulary=tokenizer.size)
     torch.manual_seed(1)
-    model = interlinear.build(ModelConfig(sources={"source": words}, target=words, tie_embeddings="all", hidden=8))
+    model = build(ModelConfig(sources={"source": words}, target=words, tie_embeddings="all", hidden=8))
     card = ModelCard(model=model.config, languages={"source": "de", "target": "en"})
     write_bundle(tmp_path / "bundle", model, {"source": tokenizer, "target": tokenizer}, card)
     return tmp_path / "bundle"
 
 
 def test_a_bundle_is_saved_and_loaded(folder: Path) -> None:
-    bundle, again = interlinear.load(folder), interlinear.load(folder)
+    bundle, again = load(folder), load(folder)
     assert bundle.card.weights_sha256 == hash_weights(unique_weights(bundle.model)) == again.card.weights_sha256
     assert bundle.model.output.weight is bundle.model.target_words.weight is bundle.model.texts["source"].words.weight
     assert bundle.tokenizers["source"].decode(bundle.tokenizers["source"].encode("ein Hund").ids) == "ein Hund"
@@ -56,7 +64,7 @@ def test_all_users_may_read_a_bundle(folder: Path) -> None:
 
 
 def test_the_readme_describes_the_model_and_may_be_edited(folder: Path) -> None:
-    bundle = interlinear.load(folder)
+    bundle = load(folder)
     score = Score(score=41.257, signature="nrefs:1|case:mixed")
     card = bundle.card.model_copy(
         update={
@@ -76,20 +84,20 @@ def test_the_readme_describes_the_model_and_may_be_edited(folder: Path) -> None:
     parts += [r"| dev BLEU (1,014 sentences, beam 2) | 41.26 | `nrefs:1\|case:mixed` |", "| dev perplexity | 7.10 |"]
     assert all(part in text for part in parts)
     (folder / "README.md").write_text(f"{text}\nA note of the owner's.\n")
-    interlinear.load(folder)
+    load(folder)
 
 
 def test_overwriting_a_bundle_leaves_one_complete_bundle(folder: Path) -> None:
-    bundle = interlinear.load(folder)
+    bundle = load(folder)
     torch.nn.init.ones_(bundle.model.output.bias)
     card = write_bundle(folder, bundle.model, bundle.tokenizers, bundle.card)
-    assert interlinear.load(folder).card.weights_sha256 == card.weights_sha256
+    assert load(folder).card.weights_sha256 == card.weights_sha256
     assert [path.name for path in folder.parent.iterdir()] == ["bundle"]
 
 
 def test_half_precision_weights_give_nearly_the_same_scores(folder: Path) -> None:
     batch = collate({"source": [[5, 6]]}, [[6, 5]])
-    full, half = (interlinear.load(folder, precision=p).model for p in ("fp32", "bf16"))
+    full, half = (load(folder, precision=p).model for p in ("fp32", "bf16"))
     assert half.output.weight.dtype == torch.bfloat16
     log_p = [m.log_probabilities(m.teacher_forced(m.encode(batch), batch.target_BL[:, None])[0]) for m in (full, half)]
     torch.testing.assert_close(log_p[0], log_p[1], rtol=0, atol=0.05)
@@ -105,7 +113,7 @@ def test_a_damaged_file_is_named(folder: Path, name: str, harm: str) -> None:
         content[-3] ^= 1
         (folder / name).write_bytes(content)
     with pytest.raises(BundleError) as caught:
-        interlinear.load(folder)
+        load(folder)
     assert caught.value.where.endswith(name)
 
 
@@ -124,7 +132,7 @@ def test_a_damaged_file_is_named(folder: Path, name: str, harm: str) -> None:
 def test_a_damaged_card_is_named(folder: Path, content: str, says: str) -> None:
     (folder / "model.json").write_text(content, encoding="utf-8", errors="surrogateescape")
     with pytest.raises(BundleError, match=says) as caught:
-        interlinear.load(folder)
+        load(folder)
     assert caught.value.where.endswith("model.json")
 
 
@@ -137,9 +145,9 @@ def edit(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
 
 
 def test_a_bundle_whose_card_has_no_checksum_loads(folder: Path) -> None:
-    expected = said(interlinear.load(folder))
+    expected = said(load(folder))
     edit(folder, lambda card: None)
-    bundle = interlinear.load(folder)
+    bundle = load(folder)
     assert bundle.card.content_sha256 == "" and said(bundle) == expected
 
 
@@ -147,10 +155,10 @@ def test_a_card_that_was_edited_is_refused_until_its_checksum_is_removed(folder:
     path = folder / "model.json"
     path.write_text(path.read_text().replace('"source_length": 200', '"source_length": 100'))
     with pytest.raises(BundleError, match="own checksum") as caught:
-        interlinear.load(folder)
+        load(folder)
     assert caught.value.where == str(path) and "remove content_sha256" in caught.value.remedy
     edit(folder, lambda card: None)
-    assert interlinear.load(folder).card.limits.source_length == 100
+    assert load(folder).card.limits.source_length == 100
 
 
 PARTS = ("model.safetensors", "tokenizer.source.json", "tokenizer.target.json")
@@ -183,7 +191,7 @@ def test_a_card_that_does_not_fit_its_bundle_is_refused(
 ) -> None:
     edit(folder, change)
     with pytest.raises(BundleError, match=says) as caught:
-        interlinear.load(folder)
+        load(folder)
     assert "\n" not in str(caught.value)
 
 
@@ -197,14 +205,14 @@ def said(bundle: Bundle[Model]) -> tuple[object, ...]:
 @given(place=st.integers(0, 3), damage=DAMAGE)
 def test_a_damaged_bundle_is_refused_or_equals_the_original(folder: Path, place: int, damage: Damage) -> None:
     """For every file and every kind of damage: an error message, or the same model."""
-    expected = said(interlinear.load(folder))
+    expected = said(load(folder))
     damaged = folder.with_name("damaged")
     shutil.rmtree(damaged, ignore_errors=True)
     shutil.copytree(folder, damaged)
     names = ["model.json", "model.safetensors", "tokenizer.source.json", "tokenizer.target.json"]
     damage(damaged / names[place], folder / names[place - 1])
     try:
-        bundle = interlinear.load(damaged)
+        bundle = load(damaged)
     except BundleError:
         return
     assert said(bundle) == expected
@@ -212,7 +220,7 @@ def test_a_damaged_bundle_is_refused_or_equals_the_original(folder: Path, place:
 
 def test_a_shortlist_is_refused_on_a_gpu(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="it is for CPUs, and the device is cuda:0"):
-        interlinear.load(tmp_path, "cuda:0", shortlist=True)
+        load(tmp_path, "cuda:0", shortlist=True)
 
 
 def test_auto_precision_is_that_of_the_named_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -225,7 +233,7 @@ def test_auto_precision_is_that_of_the_named_gpu(monkeypatch: pytest.MonkeyPatch
 
 def shortlist_of(folder: Path, words: int = 1) -> Shortlist:
     """A shortlist for the bundle in a folder, whose only link is from word 5 to word 6."""
-    tokenizers = interlinear.load(folder).tokenizers
+    tokenizers = load(folder).tokenizers
     size = tokenizers["target"].size
     counts = LinkCounts(size, size)
     counts.add(np.array([5]), np.array([6]))
@@ -233,15 +241,15 @@ def shortlist_of(folder: Path, words: int = 1) -> Shortlist:
 
 
 def test_a_shortlist_is_added_and_replaced_and_nothing_else_changes(folder: Path) -> None:
-    before = interlinear.load(folder)
+    before = load(folder)
     with pytest.raises(UsageError, match="bundle has none"):
-        interlinear.load(folder, shortlist=True)
+        load(folder, shortlist=True)
     for _ in range(2):
         add_shortlist(folder, shortlist_of(folder))
-        bundle = interlinear.load(folder, shortlist=True)
+        bundle = load(folder, shortlist=True)
         assert bundle.shortlist is not None
         assert {5, 6} <= set(bundle.shortlist.words({"source": [5]}).tolist())
-        assert interlinear.load(folder).shortlist is None
+        assert load(folder).shortlist is None
         names = set(bundle.card.files) - set(before.card.files)
         assert names == {"shortlist.safetensors"} == {p.name for p in folder.iterdir()} - {*before.card.files, *CARDS}
         changed = {"files", "content_sha256"}
@@ -258,12 +266,12 @@ def test_a_damaged_shortlist_is_refused_if_it_is_used_and_can_be_replaced(folder
         content[-3] ^= 1
         path.write_bytes(content)
     with pytest.raises(BundleError) as caught:
-        interlinear.load(folder, shortlist=True)
+        load(folder, shortlist=True)
     assert caught.value.where == str(path)
     with pytest.raises(BundleError):
         check_files(folder)
     add_shortlist(folder, shortlist_of(folder))
-    assert interlinear.load(folder, shortlist=True).shortlist is not None
+    assert load(folder, shortlist=True).shortlist is not None
 
 
 def test_a_bundle_is_complete_whenever_the_replacement_of_its_shortlist_ends(
@@ -289,24 +297,24 @@ def test_a_bundle_is_complete_whenever_the_replacement_of_its_shortlist_ends(
         check_files(folder)
     renames = 9
     add_shortlist(folder, shortlist)
-    assert interlinear.load(folder, shortlist=True).shortlist is not None
-    assert {path.name for path in folder.iterdir()} - {*CARDS} == set(interlinear.load(folder).card.files)
+    assert load(folder, shortlist=True).shortlist is not None
+    assert {path.name for path in folder.iterdir()} - {*CARDS} == set(load(folder).card.files)
 
 
 def test_the_shortlist_of_another_bundle_is_refused(folder: Path, tmp_path: Path) -> None:
     tokenizer = Tokenizer.train(["eine Katze schläft"], TextConfig(units="words", vocabulary=20))
     words = TextVocabulary(vocabulary=tokenizer.size)
-    model = interlinear.build(ModelConfig(sources={"source": words}, target=words, hidden=8))
+    model = build(ModelConfig(sources={"source": words}, target=words, hidden=8))
     tokenizers = {"source": tokenizer, "target": tokenizer}
     write_bundle(tmp_path / "other", model, tokenizers, ModelCard(model=model.config))
     add_shortlist(folder, shortlist_of(tmp_path / "other"))
     with pytest.raises(BundleError, match=r"another vocabulary \(source, target\)"):
-        interlinear.load(folder, shortlist=True)
+        load(folder, shortlist=True)
 
 
 def test_a_folder_without_a_card_is_not_a_bundle(tmp_path: Path) -> None:
     with pytest.raises(BundleError, match="no bundle"):
-        interlinear.load(tmp_path)
+        load(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -319,4 +327,4 @@ def test_a_folder_without_a_card_is_not_a_bundle(tmp_path: Path) -> None:
     ],
 )
 def test_languages_are_written_as_words(folder: Path, languages: dict[str, str], direction: str) -> None:
-    assert interlinear.load(folder).card.model_copy(update={"languages": languages}).direction == direction
+    assert load(folder).card.model_copy(update={"languages": languages}).direction == direction

@@ -197,14 +197,11 @@ def test_the_tokens_of_both_searches_are_charged(pivoting):
         path = service.models.translation_path("de", "fr", None)
         charged = []
 
-        async def charge(tokens: int) -> None:
-            charged.append(tokens)
-
         async def ask() -> None:
             request = Request({"source": "Ein Hund läuft."}, SearchOptions(beam=3, n_best=3))
             sentence = Search(path.first, request, Step(path.second, SearchOptions(beam=2)))
             with service.engine.admit("somebody", ["Ein Hund läuft."]) as reservation:
-                reservation.charge = charge
+                reservation.charge = charged.append
                 await searching.search(service.engine, reservation, [sentence])
 
         asyncio.run(ask())

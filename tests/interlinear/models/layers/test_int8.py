@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import nn
 
-import interlinear
 from interlinear.batch import Batch
+from interlinear.bundle import load
 from interlinear.errors import UsageError
 from interlinear.models.layers import int8
 from interlinear.models.layers.int8 import Int8Linear, Int8Product, Int8StepLinear, available_kernels, quantise
@@ -86,7 +86,7 @@ def test_small_layers_stay_in_fp32() -> None:
 
 def test_int8_is_refused_where_it_cannot_be_computed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UsageError, match="it is for CPUs, and the device is cuda:0"):
-        interlinear.load(tmp_path, "cuda:0", "int8")
+        load(tmp_path, "cuda:0", "int8")
     monkeypatch.setattr(int8, "largest_activation", lambda kernel: None)
     with pytest.raises(UsageError, match="no int8 products for this processor"):
         available_kernels()
