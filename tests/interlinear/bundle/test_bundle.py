@@ -27,7 +27,7 @@ from interlinear.bundle.precision import resolve_precision
 from interlinear.config import ModelConfig, TextVocabulary
 from interlinear.errors import BundleError, UsageError
 from interlinear.metrics.score import Score
-from interlinear.models.model import Model
+from interlinear.models.model import Model, build
 from interlinear.shortlist import LinkCounts, Shortlist, build_shortlist
 from interlinear.text import TextConfig, Tokenizer
 from tests.damage import DAMAGE, Damage
