@@ -56,6 +56,7 @@ class Cut:
         for n in kept:
             moved[n + 1] = 1
         marks = {tag.start for tag in segment.tags if tag.space_before and not tag.space_after}
+        marks -= {tag.start for tag in segment.tags if tag.space_after and not tag.space_before}  # the last of several
         return Cut(text, "".join(written[n] for n in kept), list(accumulate(moved)), removed | spaces, divides, marks)
 
     def tag(self, tag: InlineTag) -> InlineTag:

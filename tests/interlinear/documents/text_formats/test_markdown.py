@@ -66,6 +66,7 @@ def test_a_document_whose_words_stay_is_written_as_it_was():
         ("Siehe https://x.de/a_b?c=1 oder www.x.de da", "da oder www.x.de Siehe https://x.de/a_b?c=1"),
         ("eins zwei<br>drei vier", "zwei eins<br>vier drei"),
         ("eins zwei\\\n{name}\n", "zwei eins\\\n{name}\n"),
+        ("eins `x`<img> {name}\n", "eins `x`<img> {name}\n"),
     ],
 )
 def test_markup_goes_with_its_words(markdown, expected):
