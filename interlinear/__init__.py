@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from interlinear.alignment import Alignment
+    from interlinear.alignment.links import Alignment
     from interlinear.api import align, load, translate
     from interlinear.bundle import Bundle
     from interlinear.config import ModelConfig
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from training.api import train
 
 _MODULES = {
-    "Alignment": "interlinear.alignment",
+    "Alignment": "interlinear.alignment.links",
     "Bundle": "interlinear.bundle",
     "Explanation": "interlinear.explanation",
     "GenerationResult": "interlinear.generation.request",

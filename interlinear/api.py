@@ -5,7 +5,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Literal
 
-from interlinear.alignment import Alignment, alignment_from
+from interlinear.alignment.links import Alignment, alignment_from
 from interlinear.bundle import Bundle
 from interlinear.bundle import load as load_folder
 from interlinear.config import Precision

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from matplotlib.patches import Circle
 
-from interlinear.alignment import GoldAlignment, Link
+from interlinear.alignment.links import GoldAlignment, Link
 from interlinear.errors import UsageError
 from interlinear.explanation import Explanation, Span
 from interlinear.figures.grid import APART, GAP, LEGEND, ROUND, UNKNOWN, Grid, Languages, draw_colour_scale, lay_out

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import torch
 
-from interlinear.alignment import symmetrized_explanation
+from interlinear.alignment.links import symmetrized_explanation
 from interlinear.batch import Batch, collate, pad, stack_images
 from interlinear.bundle import Bundle
 from interlinear.errors import RequestError

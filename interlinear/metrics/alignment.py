@@ -5,7 +5,7 @@ from collections import defaultdict
 
 import numpy as np
 
-from interlinear.alignment import GoldAlignment, Link
+from interlinear.alignment.links import GoldAlignment, Link
 from interlinear.components import METRICS
 from interlinear.metrics.metric import Metric, ReferenceSet, Statistics, SystemOutputs, Values, percentage
 

@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from interlinear.alignment import GoldAlignment, Link
+from interlinear.alignment.links import GoldAlignment, Link
 from interlinear.errors import DataError
 from interlinear.metrics.score import Score
 

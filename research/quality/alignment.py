@@ -21,8 +21,8 @@ from statistics import mean
 from typing import Protocol, get_args
 
 from benchmarks.runner import Benchmark, Column, Contestant, Figures, Labels, Options, deviation, run
-from interlinear.alignment import GoldAlignment, Link, Symmetrization, symmetrize
 from interlinear.alignment.hmm import LinkPosteriors, WordAligner
+from interlinear.alignment.links import GoldAlignment, Link, Symmetrization, symmetrize
 from interlinear.alignment.pair_batches import WordPair, normalized_words
 from interlinear.cli.decoding.alignment import Aligner
 from interlinear.cli.decoding.model_loading import load_generation

@@ -22,8 +22,8 @@ from scipy.stats import spearmanr
 
 import interlinear
 from benchmarks.runner import Benchmark, Column, Contestant, Figures, Labels, Options, run
-from interlinear.alignment import THRESHOLDS, DoubtThresholds, find_doubts, read_gold_alignment
-from interlinear.alignment.doubts import is_punctuation
+from interlinear.alignment.doubts import THRESHOLDS, DoubtThresholds, find_doubts, is_punctuation
+from interlinear.alignment.links import read_gold_alignment
 from interlinear.alignment.pair_batches import split_words
 from interlinear.explanation import Doubt, Explanation
 from interlinear.generation.generator import SequenceGenerator

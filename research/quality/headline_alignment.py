@@ -18,7 +18,7 @@ from statistics import mean
 
 import interlinear
 from benchmarks.runner import Benchmark, Column, Contestant, Figures, Labels, Options, deviation, run
-from interlinear.alignment import GoldAlignment, read_gold_alignment
+from interlinear.alignment.links import GoldAlignment, read_gold_alignment
 from interlinear.generation.generator import SequenceGenerator
 from interlinear.metrics.alignment import Accuracy
 from interlinear.metrics.metric import ReferenceSet, SystemOutputs

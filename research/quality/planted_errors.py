@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from interlinear.alignment import Link
+from interlinear.alignment.links import Link
 from interlinear.alignment.pair_batches import split_words
 from interlinear.explanation import Doubt
 

@@ -21,9 +21,10 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.runner import Benchmark, Column, Contestant, Figures, Labels, Options, run
-from interlinear.alignment import Link, TagSpan, project, symmetrize, tag_edges
 from interlinear.alignment.hmm import LinkPosteriors, WordAligner
+from interlinear.alignment.links import Link, symmetrize
 from interlinear.alignment.pair_batches import WordPair, normalized_words
+from interlinear.alignment.projection import TagSpan, project, tag_edges
 from interlinear.errors import DataError, UsageError
 from interlinear.text.words import word_spans
 from research.quality.alignment import Peer, check_aligners

@@ -7,8 +7,9 @@ import pytest
 
 from benchmarks.peers.align_words import most_probable_links
 from interlinear import cli
-from interlinear.alignment import TagSpan, symmetrize
 from interlinear.alignment.hmm import align_corpus
+from interlinear.alignment.links import symmetrize
+from interlinear.alignment.projection import TagSpan
 from research.quality import projection
 from research.quality.alignment import ForcedDecoding, GoldSet, HmmAligner, TrainingText, measure
 from research.quality.projection import Score, by_min_max, by_project, nested, parse

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 from itertools import cycle, islice
 from pathlib import Path
 
-from interlinear.alignment import Link
 from interlinear.alignment.hmm import WordAligner
+from interlinear.alignment.links import Link
 from interlinear.alignment.pair_batches import normalize_words, split_words
 from interlinear.errors import DataError
 from interlinear.text.casing import MOSTLY, capital_first, has_case

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 import numpy as np
 import torch
 
-from interlinear.alignment import Link, symmetrize
+from interlinear.alignment.links import Link, symmetrize
 from interlinear.batch import collate
 from interlinear.explanation import largest_weights
 from interlinear.models.attention_reading import quick_reading

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from interlinear.alignment import Link
 from interlinear.alignment.hmm import align_corpus
+from interlinear.alignment.links import Link
 from interlinear.alignment.pair_batches import normalize_words
 from interlinear.bundle import Bundle, write_bundle
 from interlinear.cli.console import say

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from itertools import islice, zip_longest
 from pathlib import Path
 
-from interlinear.alignment import Alignment, Symmetrization, alignment_from, bidirectional_alignment
+from interlinear.alignment.links import Alignment, Symmetrization, alignment_from, bidirectional_alignment
 from interlinear.bundle import ModelCard
 from interlinear.cli.console import FAILED, say
 from interlinear.cli.decoding.model_loading import load_generation

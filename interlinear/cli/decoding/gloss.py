@@ -7,7 +7,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from interlinear.alignment import THRESHOLDS
+from interlinear.alignment.doubts import THRESHOLDS
 from interlinear.explanation import Explanation
 
 UNALIGNED = "·"

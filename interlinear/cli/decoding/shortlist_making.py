@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from interlinear.alignment import read_gold_alignment
+from interlinear.alignment.links import read_gold_alignment
 from interlinear.bundle import add_shortlist
 from interlinear.cli.console import progress
 from interlinear.errors import DataError, RegistryError, UsageError

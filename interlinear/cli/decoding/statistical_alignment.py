@@ -5,16 +5,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from interlinear.alignment import Alignment, Symmetrization, WeightedLink
-from interlinear.alignment import symmetrize as combine
 from interlinear.alignment.hmm import LinkPosteriors, WordAligner
+from interlinear.alignment.links import Alignment, Symmetrization
+from interlinear.alignment.links import symmetrize as combine
 from interlinear.alignment.pair_batches import normalized_words, split_words
 from interlinear.alignment.stored_aligner import load_aligner, save_aligner
 from interlinear.cli.console import say
 from interlinear.cli.decoding.alignment import AlignmentOutcome, SentencePair
 from interlinear.cli.progress import LiveLine
 from interlinear.errors import UsageError
-from interlinear.explanation import Span, to_spans
+from interlinear.explanation import Span, WeightedLink, to_spans
 
 MAX_WORDS = 1000  # of a side; memory grows with the square
 FEW_PAIRS = 20  # from fewer, positions and equal words decide

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from interlinear.alignment import Alignment, GoldAlignment, read_gold_alignment
+from interlinear.alignment.links import Alignment, GoldAlignment, read_gold_alignment
 from interlinear.cli.decoding.alignment import Aligner, SentencePair, align_pairs
 from interlinear.cli.evaluation.test_sets import TEST
 from interlinear.errors import RequestError, UsageError

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from interlinear.alignment import Link, Symmetrization
+from interlinear.alignment.links import Link, Symmetrization
 from interlinear.cli.console import progress, say
 from interlinear.cli.decoding.alignment import Aligner, SentencePair, align_pairs, check_reading
 from interlinear.cli.decoding.model_loading import load_generation

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Protocol
 
-from interlinear.alignment import GoldAlignment, read_gold_alignment
+from interlinear.alignment.links import GoldAlignment, read_gold_alignment
 from interlinear.cli.decoding.images import ImageLoader, dataset_images, folder_images, shuffle_images
 from interlinear.cli.options import TestSetSource, Tokenize
 from interlinear.errors import DataError, UsageError

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from interlinear.alignment import DoubtThresholds, find_doubts, with_doubts
+from interlinear.alignment.doubts import DoubtThresholds, find_doubts, with_doubts
 from interlinear.explanation import Doubt, Explanation, Span, to_spans
 
 THRESHOLDS = DoubtThresholds(probability=0.2, attended=0.3, attended_letters=4, repeated=0.5, repeated_letters=3)

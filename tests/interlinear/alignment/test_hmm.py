@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from interlinear.alignment import hmm, hmm_constants, symmetrize
+from interlinear.alignment import hmm, hmm_constants
 from interlinear.alignment.hmm import Direction, Posterior, WordAligner, align_corpus
+from interlinear.alignment.links import symmetrize
 from interlinear.alignment.pair_batches import PADDING, PairCorpus, Vocabulary, WordPair, similarity
 
 PAIRS: list[WordPair] = [

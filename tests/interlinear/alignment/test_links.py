@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlinear.alignment import (
+from interlinear.alignment.links import (
     GoldAlignment,
     Link,
     Symmetrization,

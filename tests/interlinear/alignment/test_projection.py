@@ -7,7 +7,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from interlinear.alignment import Link, TagEdge, TagSpan, project, tag_edges
+from interlinear.alignment.links import Link
+from interlinear.alignment.projection import TagEdge, TagSpan, project, tag_edges
 from interlinear.errors import UsageError
 
 DIAGONAL = [(i, i) for i in range(6)]

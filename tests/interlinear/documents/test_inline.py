@@ -1,5 +1,7 @@
 """Tags of one text: how much of it is read to place them."""
 
+import subprocess
+import sys
 from collections.abc import Iterator
 
 from interlinear.documents import parse_html
@@ -39,3 +41,19 @@ def test_each_cut_word_reads_few_of_the_links():
     assert len(source) == len(target) == len(cut) == 1500 and links.reads < 10 * len(links)
     links.append((0, 1))  # of which both words are not cut
     assert len(split_copied_words(segment.text, segment.text, segment.tags, words, words, links)[0]) == 1496
+
+
+def test_a_document_is_read_and_written_without_torch():
+    """By the processes of the service, each of which would take seconds and hundreds of megabytes more."""
+    program = """
+import sys
+import service.files.document_worker
+from interlinear.documents import AlignedText
+from interlinear.documents.files import parse_file
+
+file = parse_file(b"<p>Der <b>Hund</b> da</p>", "a.html")
+print(file.render([AlignedText("a dog", [(0, 3), (4, 8)], [(0, 1), (2, 5)], [(0, 0), (1, 1)])]).decode())
+print("torch" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.stdout == "<p>a <b>dog</b></p>\nFalse\n", done.stderr

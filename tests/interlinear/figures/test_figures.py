@@ -12,7 +12,7 @@ import pytest
 import sacrebleu
 from PIL import Image
 
-from interlinear.alignment import GoldAlignment
+from interlinear.alignment.links import GoldAlignment
 from interlinear.errors import FigureError, UsageError
 from interlinear.explanation import Explanation
 from interlinear.figures import style

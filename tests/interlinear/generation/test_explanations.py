@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import interlinear
-from interlinear.alignment import symmetrize
+from interlinear.alignment.links import symmetrize
 from interlinear.batch import collate
 from interlinear.bundle import Limits
 from interlinear.errors import UsageError

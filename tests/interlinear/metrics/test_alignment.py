@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlinear.alignment import read_gold_alignment
+from interlinear.alignment.links import read_gold_alignment
 from interlinear.errors import DataError
 from interlinear.metrics.catalogue import ALIGNMENT, select_metrics
 from interlinear.metrics.metric import Preprocessing, ReferenceSet, SystemOutputs

@@ -11,7 +11,7 @@ import sacrebleu
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from interlinear.alignment import GoldAlignment
+from interlinear.alignment.links import GoldAlignment
 from interlinear.errors import DataError, UsageError
 from interlinear.metrics.catalogue import GROUPS, METRICS, select_metrics
 from interlinear.metrics.metric import Preprocessing, ReferenceSet, SystemOutputs

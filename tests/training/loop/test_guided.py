@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import load_file
 
 import interlinear
-from interlinear.alignment import bidirectional_alignment
+from interlinear.alignment.links import bidirectional_alignment
 from interlinear.cli.commands.info import model_facts
 from interlinear.errors import TrainingError
 from interlinear.generation.generator import SequenceGenerator

@@ -7,8 +7,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from interlinear.alignment import Link, read_gold_alignment, symmetrize
 from interlinear.alignment.hmm_constants import constants_digest
+from interlinear.alignment.links import Link, read_gold_alignment, symmetrize
 from interlinear.alignment.pair_batches import normalize_words
 from interlinear.errors import DataError, UsageError
 from interlinear.files import checksum

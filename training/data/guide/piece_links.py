@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from interlinear.alignment import Link
+from interlinear.alignment.links import Link
 from training.data.arrays import GrowingArray, memory_map, span_indexes
 
 INDEX = np.uint16  # of a word or piece in its sentence

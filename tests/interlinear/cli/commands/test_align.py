@@ -10,7 +10,7 @@ import torch
 
 import interlinear
 from interlinear import cli
-from interlinear.alignment import Symmetrization, symmetrize
+from interlinear.alignment.links import Symmetrization, symmetrize
 from interlinear.batch import collate
 from interlinear.models.attention_reading import BEST_READINGS
 from interlinear.text import BEGIN

@@ -7,7 +7,7 @@ import pytest
 from starlette.testclient import TestClient
 
 import interlinear
-from interlinear.alignment import symmetrize
+from interlinear.alignment.links import symmetrize
 from interlinear.bundle import write_bundle
 from interlinear.errors import InterlinearError
 from interlinear.explanation import Explanation

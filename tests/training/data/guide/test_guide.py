@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import training.data.prepare.executors
-from interlinear.alignment import Link, hmm, hmm_constants, pair_batches
+from interlinear.alignment import hmm, hmm_constants, pair_batches
+from interlinear.alignment.links import Link
 from interlinear.errors import DataError, InterlinearError
 from interlinear.text import TextConfig, word_spans
 from tests.training.data.prepare.test_prepare import BPE, PAIRS, corpus, prepared
