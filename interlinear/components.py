@@ -7,6 +7,7 @@ of others.
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from importlib.metadata import entry_points
+from threading import RLock
 from typing import Any, TypeVar
 
 Component = TypeVar("Component", bound=Callable[..., Any])
@@ -19,6 +20,7 @@ class Components(Mapping[str, Any]):
     def __init__(self, key: str, *defined_in: str) -> None:
         self.key, self._defined_in = key, defined_in
         self._components: dict[str, Any] = {}
+        self._lock = RLock()
         self._loads: list[Callable[[], object]] = [self._import_ours, self._import_others]  # not called yet
 
     def register(self, name: str) -> Callable[[Component], Component]:
@@ -52,9 +54,10 @@ class Components(Mapping[str, Any]):
 
     def _import_until(self, name: str | None) -> None:
         """Import what registers components, until one has this name, or all."""
-        while self._loads and name not in self._components:
-            load, *self._loads = self._loads
-            load()
+        with self._lock:  # a thread that asks meanwhile waits for what is being imported
+            while self._loads and name not in self._components:
+                load, *self._loads = self._loads
+                load()
 
     def _import_ours(self) -> None:
         for module in self._defined_in:

@@ -78,6 +78,24 @@ for mt in ([[4, 5]], [[8, 5]], [None]):
     assert one.split()[0] != other.split()[0] and absent.endswith("[3.0, 0.0]"), done.stderr[-2000:]
 
 
+def test_threads_that_ask_at_once_wait_for_the_import(folder):
+    (folder / "kinds.py").write_text(
+        "from interlinear.components import Components\nKINDS = Components('kind', 'parts')\n"
+    )
+    (folder / "parts.py").write_text(
+        "import time\nfrom kinds import KINDS\ntime.sleep(0.2)\nKINDS.register('one')(dict)\n"
+    )
+    program = """
+from concurrent.futures import ThreadPoolExecutor
+from kinds import KINDS
+
+with ThreadPoolExecutor(4) as threads:
+    print(list(threads.map(lambda _: KINDS["one"].__name__, range(4))))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.stdout == "['dict', 'dict', 'dict', 'dict']\n", done.stderr
+
+
 def test_a_name_that_nobody_registered_is_refused_with_those_that_there_are():
     kinds = Components("kind", "interlinear.components")
 
