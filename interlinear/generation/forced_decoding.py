@@ -26,10 +26,10 @@ from interlinear.explanation import (
 )
 from interlinear.images.decode import blank_image
 from interlinear.models.attention_reading import AttentionReading, quick_reading
+from interlinear.models.attention_weights import AttentionWeights
 from interlinear.models.memory import pad_or_trim
 from interlinear.models.model import Model
 from interlinear.models.protocol import EncoderDecoder
-from interlinear.models.recurrent.attention_weights import AttentionWeights
 from interlinear.text import END, PAD, SPECIAL, Encoded
 from interlinear.text.edits import encode_script
 

@@ -33,8 +33,8 @@ from interlinear.generation.terms.placement import place_by_alignment, says_numb
 from interlinear.generation.terms.substitution import PlacedTerm, placed_terms, stand_ins, substitute
 from interlinear.images.decode import blank_image
 from interlinear.models.attention_reading import POSTERIOR, quick_reading
+from interlinear.models.attention_weights import AttentionWeights
 from interlinear.models.protocol import EncoderDecoder
-from interlinear.models.recurrent.attention_weights import AttentionWeights
 from interlinear.search import Hypothesis, SearchRequest, SearchResult, SlotTable
 from interlinear.search.repetition import JOINED, OTHER, WORD
 from interlinear.source_names import MT

@@ -14,9 +14,9 @@ from torch import Tensor, nn
 
 from interlinear.batch import Batch
 from interlinear.models.attention_reading import AttentionReading
+from interlinear.models.attention_weights import AttentionWeights
 from interlinear.models.memory import Memory
 from interlinear.models.protocol import EncoderDecoder
-from interlinear.models.recurrent.attention_weights import AttentionWeights
 from interlinear.models.state import State
 
 Item = TypeVar("Item")

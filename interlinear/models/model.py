@@ -19,13 +19,13 @@ from interlinear.devices import to_device
 from interlinear.losses.cross_entropy import GuideLoss, Loss, bag_of_words, chunked_cross_entropy, log_likelihoods
 from interlinear.losses.guided_attention import guided_attention_loss, normalize
 from interlinear.models.attention_reading import POSTERIOR, AttentionReading, best_readings
+from interlinear.models.attention_weights import AttentionWeights
 from interlinear.models.initialization import draw_seed, initialize, seed_of
 from interlinear.models.layers.dropout import drop_words
 from interlinear.models.layers.int8 import Int8Linear
 from interlinear.models.layers.step_linear import StepInputs
 from interlinear.models.memory import SUMMARY, Candidates, Memory, View, pad_or_trim
 from interlinear.models.recurrent.attend import STATES
-from interlinear.models.recurrent.attention_weights import AttentionWeights
 from interlinear.models.recurrent.encoders import ImageEncoder, TextEncoder
 from interlinear.models.recurrent.posterior_attention import posterior_attention
 from interlinear.models.recurrent.step_orders import build_decoder

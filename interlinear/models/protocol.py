@@ -11,8 +11,8 @@ from torch.nn import Module, Parameter
 
 from interlinear.batch import Batch
 from interlinear.models.attention_reading import AttentionReading
+from interlinear.models.attention_weights import AttentionWeights
 from interlinear.models.memory import Memory
-from interlinear.models.recurrent.attention_weights import AttentionWeights
 from interlinear.models.state import State
 
 

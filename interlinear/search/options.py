@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from interlinear.models.recurrent.attention_weights import AttentionWeights
+from interlinear.models.attention_weights import AttentionWeights
 from interlinear.search.constraints import Constraint, token_count
 from interlinear.search.prefix import TargetPrefix
 

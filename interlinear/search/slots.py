@@ -16,10 +16,9 @@ from torch import Tensor
 
 from interlinear.batch import TARGET, Batch, CandidateInput, moved
 from interlinear.devices import to_device
+from interlinear.models.attention_weights import AttentionWeights
 from interlinear.models.memory import Memory
 from interlinear.models.protocol import EncoderDecoder
-from interlinear.models.recurrent.attention_weights import AttentionWeights
-from interlinear.models.state import WRITTEN
 from interlinear.search.constraints import ConstraintState, columns_of, initial_constraints, token_count
 from interlinear.search.options import Hypothesis, SearchRequest, SearchResult
 from interlinear.search.post_editing import token_penalties, without_penalty, word_penalties
@@ -258,7 +257,7 @@ class SlotTable:
         n, k = memory.rows, self.width
         longest = round_up_outputs(max(request.max_length for request in requests) + 1)
         options = [request.options for request in requests]
-        state = self.model.start(memory).resize(memory.capacity | {WRITTEN: longest})
+        state = self.model.start(memory)
         state = state.map(lambda leaf: leaf.expand(-1, k, *leaf.shape[2:]))
         dtype = memory.score_dtype
 

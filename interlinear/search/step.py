@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from interlinear.models.attention_weights import AttentionWeights
 from interlinear.models.memory import Memory
 from interlinear.models.protocol import EncoderDecoder
-from interlinear.models.recurrent.attention_weights import AttentionWeights
 from interlinear.search.constrained import advance_constraints, allocate, attention_on, constrain, exclude_repetitions
 from interlinear.search.constraints import ConstraintState
 from interlinear.search.prefix import force_prefix, next_log_probability

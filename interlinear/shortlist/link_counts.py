@@ -8,7 +8,7 @@ import numpy as np
 from interlinear.batch import TARGET
 from interlinear.explanation import TextWithWords, largest_weights, pool_to_words
 from interlinear.models.attention_reading import AttentionReading
-from interlinear.models.recurrent.attention_weights import AttentionWeights
+from interlinear.models.attention_weights import AttentionWeights
 from interlinear.shortlist.shortlist import Shortlist, WordLists, fingerprints
 from interlinear.text import Tokenizer
 

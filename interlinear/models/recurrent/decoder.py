@@ -19,6 +19,7 @@ from torch.nn import functional as F
 
 from interlinear.components import ATTENTIONS
 from interlinear.config import Architecture, ModelConfig
+from interlinear.models.attention_weights import AttentionWeights
 from interlinear.models.layers.dropout import draw_state_mask
 from interlinear.models.layers.step_linear import (
     StepInputs,
@@ -46,7 +47,6 @@ from interlinear.models.recurrent.attend import (
     view_name,
 )
 from interlinear.models.recurrent.attention import Attention
-from interlinear.models.recurrent.attention_weights import AttentionWeights
 from interlinear.models.recurrent.cells import Cell, build_cell
 from interlinear.models.recurrent.coverage import Coverage, LinguisticCoverage, NeuralCoverage
 from interlinear.models.recurrent.encoders import EncoderOutput

@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 from interlinear.config import ModelConfig
+from interlinear.models.attention_weights import AttentionWeights
 from interlinear.models.layers.step_linear import StepInputs, StepLinear
 from interlinear.models.memory import SUMMARY, Memory
-from interlinear.models.recurrent.attention_weights import AttentionWeights
 from interlinear.models.recurrent.cells import build_cell
 from interlinear.models.recurrent.decoder import CellInput, Decoder, HasPrecomputed, StepOutput
 from interlinear.models.state import State

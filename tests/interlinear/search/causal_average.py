@@ -8,8 +8,8 @@ from torch.nn import functional as F
 
 from interlinear.batch import Batch
 from interlinear.models.attention_reading import READINGS, AttentionReading
+from interlinear.models.attention_weights import AttentionWeights
 from interlinear.models.memory import Memory, View
-from interlinear.models.recurrent.attention_weights import AttentionWeights
 from interlinear.models.state import WRITTEN, State
 from interlinear.text import BEGIN
 

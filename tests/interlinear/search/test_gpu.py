@@ -10,9 +10,9 @@ import torch
 from benchmarks.gpu.cases import warnings_raised
 from benchmarks.gpu.search import MODES
 from interlinear.batch import Batch
+from interlinear.models.attention_weights import AttentionWeights
 from interlinear.models.ensemble import Ensemble
 from interlinear.models.protocol import EncoderDecoder
-from interlinear.models.recurrent.attention_weights import AttentionWeights
 from interlinear.search import SearchOptions, SearchRequest, SearchResult, SlotTable
 from interlinear.search.captured import CapturedStep
 from interlinear.search.step import SearchStep, search_step

@@ -14,7 +14,7 @@ from safetensors.numpy import load_file, save_file
 from interlinear.errors import BundleError
 from interlinear.explanation import to_text_with_words
 from interlinear.models.attention_reading import READINGS
-from interlinear.models.recurrent.attention_weights import AttentionWeights
+from interlinear.models.attention_weights import AttentionWeights
 from interlinear.shortlist import Coverage, LinkCounts, Shortlist, build_shortlist, coverage, link_counts
 from interlinear.shortlist.link_counts import attention_links, word_links
 from interlinear.shortlist.shortlist import WordLists
