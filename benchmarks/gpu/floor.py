@@ -12,6 +12,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from benchmarks.gpu.models import System
 from interlinear.batch import Batch, collate, stack_images
 from interlinear.images.decode import blank_image
+from interlinear.losses.training_loss import training_loss
 from interlinear.models.model import Model
 from interlinear.search import SearchOptions, SearchRequest, SlotTable
 
@@ -56,7 +57,7 @@ def update_operations(system: System, source: int, target: int) -> float:
     model = on_meta(system).train()
     batch = batch_of(model, source, target).to("meta")
     with FlopCounterMode(display=False) as counter:
-        model.loss(batch).objective.backward()  # type: ignore[no-untyped-call]
+        training_loss(model, batch).objective.backward()  # type: ignore[no-untyped-call]
     return float(counter.get_total_flops() / ROWS)
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import torch
+from torch import Tensor
 
 from interlinear.alignment.doubts import with_doubts
 from interlinear.batch import Batch, collate, stack_images
@@ -27,7 +28,7 @@ from interlinear.explanation import (
 from interlinear.images.decode import blank_image
 from interlinear.models.attention_reading import AttentionReading, quick_reading
 from interlinear.models.attention_weights import AttentionWeights
-from interlinear.models.memory import pad_or_trim
+from interlinear.models.memory import Memory, pad_or_trim
 from interlinear.models.model import Model
 from interlinear.models.protocol import EncoderDecoder
 from interlinear.text import END, PAD, SPECIAL, Encoded
@@ -140,7 +141,7 @@ class ForcedDecoder:
         assert batch.target_BL is not None
         with torch.inference_mode():
             memory = self.bundle.model.encode(batch)
-            rows = self.bundle.model.forced_log_probabilities(memory, batch.target_BL[:, None])[:, 0]
+            rows = forced_log_probabilities(self.bundle.model, memory, batch.target_BL[:, None])[:, 0]
         return [row[: len(target.encoded.ids) + 1] for row, (_, target) in zip(rows.tolist(), pairs, strict=True)]
 
     def read_pair(self, texts: dict[str, str], target: str, raw: bool = True) -> TextPair:
@@ -206,7 +207,7 @@ class ForcedDecoder:
         with torch.inference_mode():
             memory = model.encode(batch)
             attention_weights = model.forced_attention(memory, target_1KL)
-            log_q = model.source_log_probabilities(model.teacher_forced(memory, target_1KL)[0])
+            log_q = model.source_log_probabilities(model.unroll(memory, target_1KL, attention=False).readouts_BKLR)
         assert log_q is not None
         sources[first] = sources[first].append_symbols([SPECIAL[END]])
         output = output.append_symbols([SPECIAL[END]] + [NULL] * nulls)
@@ -290,6 +291,16 @@ class ForcedDecoder:
                     grid=(grid.rows, grid.columns), matrices=round_matrices(matrices)
                 )
         return explanations
+
+
+def forced_log_probabilities(model: EncoderDecoder, memory: Memory, target_BKL: Tensor) -> Tensor:
+    """The log-probability of each target token, given those before it, (B, K, L), in at least fp32."""
+    readouts_BKLR = model.unroll(memory, target_BKL, attention=False).readouts_BKLR
+    # Step by step: the logits of all positions together may not fit into memory.
+    steps = zip(readouts_BKLR.unbind(2), target_BKL.unbind(2), strict=True)
+    return torch.stack(
+        [model.log_probabilities(r_BKR).gather(-1, t_BK[..., None]).squeeze(-1) for r_BKR, t_BK in steps], 2
+    )
 
 
 def batched(items: Iterable[Item], size: int) -> Iterator[list[Item]]:

@@ -1,1 +1,1 @@
-"""Loss functions over a large vocabulary, computed in chunks."""
+"""The losses of training, a term each; those over a vocabulary compute logits in chunks."""

@@ -1,20 +1,18 @@
 """Losses over a large vocabulary that compute logits in chunks, so that only a part of them is in memory at a time.
 
-Axes: N target positions (of all sentences), B sentences, L target positions, T source positions, R readout,
-V vocabulary.
+Axes: N target positions (of all sentences), R readout, V vocabulary.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from interlinear.devices import autocast_disabled, autocast_dtype, to_device
+from interlinear.devices import autocast_dtype
+from interlinear.losses.loss import Loss
 
 CHUNK = 2**23  # logits in memory at a time: 32 MiB in fp32
-SUMS = 4  # what `Loss.sums` has at most
 BLOCK = 2**18  # logits of a block that fits a core's cache: 1 MiB in fp32
 ROWS = 64  # products in half precision on a CPU have a multiple of so many rows
 
@@ -39,33 +37,6 @@ def with_zero_rows(rows_NR: Tensor) -> Tensor:
     if not missing or rows_NR.device.type != "cpu" or rows_NR.dtype != torch.bfloat16:
         return rows_NR
     return F.pad(rows_NR, (0, 0, 0, missing))
-
-
-@dataclass(frozen=True)
-class GuideLoss:
-    """The cross-entropy of attention and a guide in nats, summed over the target positions with links: `words`."""
-
-    nats: Tensor
-    words: Tensor
-
-
-@dataclass(frozen=True)
-class Loss:
-    """Sums over target positions: the objective to minimise, and the plain negative log-likelihood in nats.
-
-    guide: the loss of guided attention, unweighted, where attention is guided; the objective has it weighted.
-    gate: the contextual gates' values, averaged over their dimensions and layers; in evaluation only.
-    """
-
-    objective: Tensor
-    nats: Tensor
-    guide: GuideLoss | None = None
-    gate: Tensor | None = None
-
-    def sums(self) -> Tensor:  # at most SUMS
-        """What is summed for reports, without gradients: objective and nats, and with a guide its nats and words."""
-        guide = [] if self.guide is None else [self.guide.nats.detach(), self.guide.words.to(self.nats.dtype)]
-        return torch.stack([self.objective.detach(), self.nats, *guide])
 
 
 def chunked_cross_entropy(
@@ -192,81 +163,3 @@ class _ChunkedLogLikelihood(torch.autograd.Function):
             d_readouts[part] = (logits @ weight_cast)[: len(words_N)]
             d_weight += logits.t() @ chunk
         return d_readouts, d_weight, d_bias, None, None
-
-
-def bag_of_words(
-    readouts_BLR: Tensor, weight_VR: Tensor, bias_V: Tensor, steps_BL: Tensor, words_BT: Tensor, c: float,
-    on_host: bool = True,
-) -> Tensor:  # fmt: skip
-    """The alignment module's loss, sum over sentences of |q~ - x~|^2 / C (Kiyono et al. 2018, equations 13, 16, 18).
-
-    q~ = sum_j steps_j softmax(W z_j + b), and x~ counts each word of the source; PAD in `words_BT` does not count.
-    `on_host`: the weights of the steps, `steps_BL`, are on the host, and logits are computed only for those that count,
-    else for all. As in `chunked_cross_entropy`, gradients are computed in the forward pass and no distribution is kept.
-    """
-    dtype = autocast_dtype(readouts_BLR.device) or weight_VR.dtype
-    loss: Tensor = _BagOfWords.apply(
-        readouts_BLR, weight_VR, bias_V, steps_BL, words_BT, c, on_host, dtype, torch.is_grad_enabled()
-    )
-    return loss
-
-
-class _BagOfWords(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any, readouts: Tensor, weight: Tensor, bias: Tensor, steps: Tensor, words: Tensor, c: float,
-        on_host: bool, dtype: torch.dtype, gradients: bool,
-    ) -> Tensor:  # fmt: skip
-        weight_cast, bias_cast, size = weight.to(dtype), bias.to(dtype), weight.shape[0]
-        full = torch.promote_types(dtype, torch.float32)
-        loss = readouts.new_zeros((), dtype=full)
-        d_readouts, d_weight, d_bias = torch.zeros_like(readouts), torch.zeros_like(weight), torch.zeros_like(bias)
-        many, few = chunk_rows(size * steps.shape[1], readouts.device)  # sentences
-        for start in range(0, readouts.shape[0], many):
-            part = slice(start, start + many)
-            rows = readouts[part].flatten(0, 1)
-            if on_host:
-                (chosen,) = to_device([steps[part].flatten().nonzero().squeeze(1)], readouts.device)
-                rows = rows.index_select(0, chosen)
-            count = len(rows)
-            rows = with_zero_rows(rows.to(dtype))
-            logits = F.linear(rows, weight_cast, bias_cast)
-            counts = [int((own > 0).sum()) if on_host else own.numel() for own in steps[part].split(few)]
-            blocks = logits[:count].split(counts)
-            sentences = (column[part].split(few) for column in (steps, words))
-            with autocast_disabled(readouts.device):
-                for block, own_steps, bags in zip(blocks, *sentences, strict=True):
-                    sentence, scale = sentences_and_weights(own_steps, on_host)
-                    sentence, scale = to_device([sentence, scale.to(full)], readouts.device)
-                    q = torch.softmax(block.to(full), 1)
-                    share = scale * (sentence == torch.arange(len(bags), device=sentence.device)[:, None])
-                    off = (share @ q).scatter_add_(1, bags, -(bags != 0).to(full))  # q~ - x~
-                    loss += off.square().sum() / c
-                    if gradients:  # overwrites the logits
-                        slope = off.index_select(0, sentence)
-                        slope -= (q @ off.t()).gather(1, sentence[:, None])
-                        slope.mul_(q).mul_(scale[:, None] * (2 / c))
-                        d_bias += slope.sum(0)
-                        block.copy_(slope)
-            if gradients:
-                d_rows = (logits @ weight_cast)[:count].to(d_readouts.dtype)
-                if on_host:
-                    d_readouts[part].flatten(0, 1).index_copy_(0, chosen, d_rows)
-                else:
-                    d_readouts[part] = d_rows.view_as(d_readouts[part])
-                d_weight += logits.t() @ rows
-        ctx.save_for_backward(d_readouts, d_weight, d_bias)
-        return loss
-
-    @staticmethod
-    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
-        return *(gradient * upstream[0] for gradient in ctx.saved_tensors), *[None] * 6
-
-
-def sentences_and_weights(steps_BL: Tensor, only_counted: bool) -> tuple[Tensor, Tensor]:
-    """The sentence and the weight of every step, or of those whose weight is not 0: (N) each."""
-    if only_counted:
-        sentence_N, step_N = steps_BL.nonzero(as_tuple=True)
-        return sentence_N, steps_BL[sentence_N, step_N]
-    sentence_B1 = torch.arange(steps_BL.shape[0], device=steps_BL.device)[:, None]
-    return sentence_B1.expand_as(steps_BL).flatten(), steps_BL.flatten()

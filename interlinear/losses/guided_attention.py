@@ -6,7 +6,26 @@ Axes: B sentences, L target positions, T source positions.
 import torch
 from torch import Tensor
 
-from interlinear.losses.cross_entropy import GuideLoss
+from interlinear.losses.forward_pass import ForwardPass
+from interlinear.losses.loss import GuideLoss
+from interlinear.models.attention_weights import STATES
+
+GUIDED_KINDS = (STATES, "gated")  # kinds of attention weights that a guide supervises
+
+
+def guide_loss(passed: ForwardPass) -> GuideLoss:
+    """The loss of guided attention: on the attention over the first text's annotations at the step that outputs
+    each word; with contextual gates the mean of it and of the same on the gated weights, o alpha + (1 - o) beta."""
+    batch, config = passed.batch, passed.model.config
+    assert batch.guide_BLT is not None
+    present_B = batch.text(config.first_text).lengths_B > 0  # source dropout may drop it
+    guide_BLT = batch.guide_BLT * present_B[:, None, None]
+    matrices = passed.attention_weights.matrices(config.first_text)
+    kinds = [matrices[kind][:, : passed.width] for kind in GUIDED_KINDS if kind in matrices]
+    if config.has_one_softmax:
+        kinds = [normalize(weights_BLT) for weights_BLT in kinds]
+    losses = [guided_attention_loss(weights_BLT, guide_BLT) for weights_BLT in kinds]
+    return GuideLoss(torch.stack([loss.nats for loss in losses]).mean(), losses[0].words)
 
 
 def guided_attention_loss(weights_BLT: Tensor, guide_BLT: Tensor) -> GuideLoss:

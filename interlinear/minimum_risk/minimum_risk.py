@@ -10,14 +10,16 @@ from typing import Literal, Self
 import torch
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from torch import Tensor
+from torch.nn import functional as F
 
-from interlinear.batch import Batch, pad
+from interlinear.batch import Batch, pad, positions
 from interlinear.devices import to_device
-from interlinear.losses.cross_entropy import Loss, chunk_rows
+from interlinear.losses.cross_entropy import chunk_rows, log_likelihoods
+from interlinear.losses.loss import Loss
+from interlinear.losses.training_loss import training_loss
 from interlinear.metrics import sentence
 from interlinear.models.memory import Memory
 from interlinear.models.model import Model
-from interlinear.models.recurrent.decoder import repeat
 from interlinear.models.state import State
 from interlinear.search import SearchOptions, SearchRequest, SlotTable
 from interlinear.text import BEGIN, END, PAD
@@ -33,7 +35,7 @@ def sample(model: Model, memory: Memory, count: int, max_lengths: Sequence[int])
     PAD and BEGIN are never drawn, as in search. An output of sentence b without END is cut after `max_lengths[b]`
     words. Seed the device's torch generator to reproduce samples.
     """
-    state = repeat(model.start(memory), count)
+    state = model.start(memory).repeat(count)
     device = model.output.weight.device
     (limits_B,) = to_device([torch.tensor(max_lengths)], device)
     token_BK = torch.full((memory.rows, count), BEGIN, device=device)
@@ -154,7 +156,7 @@ def minimum_risk_loss(
     loss = expected_risk(model, batch, generate_candidates(model, batch, options), options)
     if not options.likelihood:
         return loss
-    likelihood = model.loss(batch, smoothing, guide_weight)
+    likelihood = training_loss(model, batch, smoothing, guide_weight)
     return Loss(loss.objective + options.likelihood * likelihood.objective, likelihood.nats, likelihood.guide)
 
 
@@ -163,10 +165,25 @@ def expected_risk(model: Model, batch: Batch, candidates: Candidates, options: R
 
     R~ = sum_s sum_{y in S(x)} Q(y | x) Delta(y, y*)      Q(y | x) = P(y | x)^alpha / sum_{y' in S(x)} P(y' | x)^alpha
     """
-    log_p_BK = model.log_likelihoods(model.encode(batch), candidates.target_BKL, candidates.lengths)
+    log_p_BK = target_log_likelihoods(model, model.encode(batch), candidates.target_BKL, candidates.lengths)
     q_BK = torch.softmax((options.alpha * log_p_BK).masked_fill(~candidates.chosen_BK, -torch.inf), -1)
     delta_BK = 1 - candidate_quality(candidates, options)
     return Loss((q_BK * delta_BK.to(q_BK.dtype)).sum(), -log_p_BK[:, 0].detach().sum())
+
+
+def target_log_likelihoods(model: Model, memory: Memory, target_BKL: Tensor, lengths: Sequence[int]) -> Tensor:
+    """log P(y | x) of K targets per sentence that end with END, (B, K); 0 for a target of no length.
+
+    `lengths`: of all targets, (B x K), END counted, on the host. Without the alignment module's <null>s, which
+    exist only in training on pairs and never in search outputs.
+    """
+    readouts_BKLR = model.unroll(memory, target_BKL, attention=False).readouts_BKLR
+    readouts_BKLR = F.dropout(readouts_BKLR, model.output_dropout, model.training)
+    chosen_N = positions([0] * len(lengths), lengths, target_BKL.shape[-1], target_BKL.device)
+    readouts_NR = readouts_BKLR.flatten(0, 2).index_select(0, chosen_N)
+    targets_N = target_BKL.flatten().index_select(0, chosen_N)
+    words_N = log_likelihoods(readouts_NR, model.output.weight, model.output.bias, targets_N)
+    return words_N.new_zeros(target_BKL.numel()).index_copy(0, chosen_N, words_N).view_as(target_BKL).sum(-1)
 
 
 def candidate_quality(candidates: Candidates, options: RiskOptions) -> Tensor:

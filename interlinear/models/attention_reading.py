@@ -1,6 +1,6 @@
 """Readings of attention weights as word alignments: which weights link the words, and which are a model's best."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 POSTERIOR = "posterior"  # the name of posterior attention among weights
@@ -15,8 +15,7 @@ class AttentionReading:
     next_step: those of the step that takes the word as its input, instead of the one that outputs it (Shift-Att, Chen
         et al. 2020, section 3).
     vocabulary: with the kind `uam`, the best token of the whole source vocabulary; see `Model.forced_attention`.
-    posterior: the weights after the word is known; see `posterior_attention.py`. They take a pass of their
-        own.
+    posterior: the weights after the word is known; see `posterior_attention.py`. They take a pass of their own.
     """
 
     kind: str
@@ -49,19 +48,6 @@ READINGS = {
     "uam": AttentionReading("uam"),
     "uam-vocabulary": AttentionReading("uam", vocabulary=True),
 }
-
-# The readings of each order of a step (`model.decoder`), the best first: the choice of `align`, `evaluate`, figures,
-# explanations and the playground. A model's best is the first whose kind of weights it has.
-BEST_READINGS = {
-    "bahdanau": ("uam", "posterior", "gated", "attention"),
-    "conditional": ("uam", "posterior", "gated", "attention"),
-    "luong": ("uam", "posterior", "gated", "attention"),
-}
-
-
-def best_readings(kinds: Collection[str], decoder: str) -> list[AttentionReading]:
-    """The readings of a model with these kinds of attention weights and this order of a step, the best first."""
-    return [READINGS[name] for name in BEST_READINGS[decoder] if READINGS[name].kind in kinds]
 
 
 def quick_reading(readings: Sequence[AttentionReading]) -> AttentionReading:

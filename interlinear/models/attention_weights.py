@@ -12,6 +12,8 @@ from torch import Tensor
 from interlinear.models.attention_reading import POSTERIOR, AttentionReading
 from interlinear.models.memory import pad_or_trim
 
+STATES, WORDS = "attention", "word_attention"  # kinds of attention: over the encoder's states, and over its embeddings
+
 
 @dataclass(frozen=True)
 class AttentionWeights:

@@ -16,7 +16,7 @@ from interlinear.batch import Batch
 from interlinear.models.attention_reading import AttentionReading
 from interlinear.models.attention_weights import AttentionWeights
 from interlinear.models.memory import Memory
-from interlinear.models.protocol import EncoderDecoder
+from interlinear.models.protocol import EncoderDecoder, Step, Unrolled
 from interlinear.models.state import State
 
 Item = TypeVar("Item")
@@ -78,14 +78,20 @@ class Ensemble(nn.Module):
         """The members' initial states, with one hypothesis per sentence."""
         return merge_states([m.start(own) for m, own in zip(self.models, self.member_memories(memory), strict=True)])
 
-    def step(self, memory: Memory, state: State, token_BK: Tensor) -> tuple[State, Tensor, AttentionWeights]:
-        """Decodes one word of each hypothesis: the new states, the readouts (B, K, R) and the attention weights."""
+    def step(self, memory: Memory, state: State, token_BK: Tensor) -> Step:
+        """One more word of each hypothesis, by every member."""
         steps = [
             member.step(own, member_state(i, state), token_BK)
             for i, (member, own) in enumerate(zip(self.models, self.member_memories(memory), strict=True))
         ]
-        states, member_readouts, attention_weights = zip(*steps, strict=True)
-        return merge_states(states), torch.cat(member_readouts, -1), AttentionWeights({}, members=attention_weights)
+        states, readouts, attention_weights = zip(*steps, strict=True)
+        return Step(merge_states(states), torch.cat(readouts, -1), AttentionWeights({}, members=attention_weights))
+
+    def unroll(self, memory: Memory, target_BKL: Tensor, attention: bool = True) -> Unrolled:
+        """The steps of every member."""
+        each = zip(self.models, self.member_memories(memory), strict=True)
+        readouts, weights = zip(*(member.unroll(own, target_BKL, attention) for member, own in each), strict=True)
+        return Unrolled(torch.cat(readouts, -1), AttentionWeights({}, members=weights))
 
     def log_probabilities(self, readout: Tensor) -> Tensor:
         """Log of the mean probability over the vocabulary, (..., R) -> (..., V), in at least fp32."""
@@ -105,11 +111,6 @@ class Ensemble(nn.Module):
         """Mean attention weights of the members by forced decoding; `reading` as in `Model.forced_attention`."""
         each = zip(self.models, self.member_memories(memory), strict=True)
         return AttentionWeights.mean([member.forced_attention(own, target_BKL, reading) for member, own in each])
-
-    def forced_log_probabilities(self, memory: Memory, target_BKL: Tensor) -> Tensor:
-        """Log of the mean probability of each target token, given those before it, (B, K, L)."""
-        each = zip(self.models, self.member_memories(memory), strict=True)
-        return log_mean([member.forced_log_probabilities(own, target_BKL) for member, own in each])
 
     def with_explanation_weights(
         self, memory: Memory, readout: Tensor, attention_weights: AttentionWeights

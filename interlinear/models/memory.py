@@ -17,6 +17,11 @@ from interlinear.text import PAD
 SUMMARY = "summary"  # of all sources of a sentence side by side
 
 
+def view_name(source: str, kind: str) -> str:
+    """The name of a source's view in `Memory.views`."""
+    return f"{source}.{kind}"
+
+
 @dataclass(frozen=True)
 class View:
     """One sequence of vectors that the decoder attends to: a source's encoder states or its word embeddings.

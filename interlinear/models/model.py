@@ -4,8 +4,6 @@ Axes: B sentences, K hypotheses of each, T source positions, L target positions,
 V target vocabulary, C candidate words.
 """
 
-import math
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import cast
 
@@ -13,27 +11,23 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from interlinear.batch import Batch, CandidateInput, SourceInput, positions, target_lengths
+from interlinear.batch import Batch, CandidateInput, SourceInput
 from interlinear.config import ModelConfig, TextVocabulary
 from interlinear.devices import to_device
-from interlinear.losses.cross_entropy import GuideLoss, Loss, bag_of_words, chunked_cross_entropy, log_likelihoods
-from interlinear.losses.guided_attention import guided_attention_loss, normalize
-from interlinear.models.attention_reading import POSTERIOR, AttentionReading, best_readings
-from interlinear.models.attention_weights import AttentionWeights
+from interlinear.models.attention_reading import POSTERIOR, READINGS, AttentionReading
+from interlinear.models.attention_weights import STATES, AttentionWeights
 from interlinear.models.initialization import draw_seed, initialize, seed_of
 from interlinear.models.layers.dropout import drop_words
 from interlinear.models.layers.int8 import Int8Linear
-from interlinear.models.layers.step_linear import StepInputs
-from interlinear.models.memory import SUMMARY, Candidates, Memory, View, pad_or_trim
-from interlinear.models.recurrent.attend import STATES
+from interlinear.models.memory import SUMMARY, Candidates, Memory, View
+from interlinear.models.posterior_attention import posterior_attention
+from interlinear.models.protocol import Step, Unrolled
 from interlinear.models.recurrent.encoders import ImageEncoder, TextEncoder
-from interlinear.models.recurrent.posterior_attention import posterior_attention
 from interlinear.models.recurrent.step_orders import build_decoder
 from interlinear.models.state import State
-from interlinear.text import BEGIN, END, PAD
+from interlinear.text import BEGIN, PAD
 
 OUTPUT = "output"  # the key of a model's own candidates in its memory
-GUIDED_KINDS = (STATES, "gated")  # kinds of attention weights that a guide supervises
 
 
 class Model(nn.Module):
@@ -88,7 +82,8 @@ class Model(nn.Module):
     @property
     def readings(self) -> list[AttentionReading]:
         """The weights that words can be aligned by, the best first."""
-        return best_readings(self.attention_kinds, self.config.decoder)
+        readings = [READINGS[name] for name in self.decoder.best_readings]
+        return [reading for reading in readings if reading.kind in self.attention_kinds]
 
     @property
     def readout_size(self) -> int:
@@ -123,7 +118,7 @@ class Model(nn.Module):
             read = self.encoders[name](batch.sources[name])
             views |= self.decoder.views(name, read)
             if self.config.combination != "none":  # the summary of an absent source is 0
-                read = replace(read, summary_BS=read.summary_BS * ~views[f"{name}.{STATES}"].absent_B1)
+                read = replace(read, summary_BS=read.summary_BS * ~read.absent_B1)
             summaries.append(read.summary_BS)
         tokens = {}
         if self.alignment is not None:
@@ -144,64 +139,42 @@ class Model(nn.Module):
         """The decoder's initial state, with one hypothesis per sentence."""
         return self.decoder.start(memory)
 
-    def step(self, memory: Memory, state: State, token_BK: Tensor) -> tuple[State, Tensor, AttentionWeights]:
+    def step(self, memory: Memory, state: State, token_BK: Tensor) -> Step:
         """Decodes one word of each hypothesis: the new state, the readout (B, K, R) and the attention weights."""
-        words_BKE = self.embed(token_BK)
-        state, output = self.decoder.advance(memory, state, StepInputs(self.decoder.precompute(words_BKE)))
-        return state, self.decoder.read(words_BKE, output.hidden, output.contexts), output.attention_weights
+        return self.decoder.step(memory, state, self.embed(token_BK))
 
-    def teacher_forced(self, memory: Memory, target_BKL: Tensor) -> tuple[Tensor, AttentionWeights]:
-        """Teacher forcing on K targets per sentence: readouts (B, K, L, R) and attention weights of every position."""
-        readouts_BKLR, attention_weights = self.unroll(memory, target_BKL)
-        return readouts_BKLR, self.with_fertility(memory, AttentionWeights.stack(attention_weights))
+    def unroll(self, memory: Memory, target_BKL: Tensor, attention: bool = True) -> Unrolled:
+        """Teacher forcing on K targets per sentence; with dropout in training."""
+        before_BKL = F.pad(target_BKL, (1, -1), value=BEGIN)
+        words_BKLE = drop_words(self.embed(before_BKL), self.config.word_dropout, self.training)
+        words_BKLE = F.dropout(words_BKLE, self.config.dropout, self.training)
+        return self.decoder.unroll(memory, words_BKLE, attention)
 
     def forced_attention(
         self, memory: Memory, target_BKL: Tensor, reading: AttentionReading | None = None
     ) -> AttentionWeights:
         """Attention weights of targets by forced decoding, with the additions of `with_explanation_weights`, and the
         kind `posterior` if the reading is of it."""
-        words_BKLE = self.embed(F.pad(target_BKL, (1, -1), value=BEGIN))
-        states, outputs = zip(*self.decoder.each_step(memory, words_BKLE), strict=True)
-        weights = self.with_explanation_weights(
-            memory,
-            self.decoder.read_steps(words_BKLE, list(outputs)),
-            AttentionWeights.stack([output.attention_weights for output in outputs]),
-            bool(reading and reading.vocabulary),
-        )
+        vocabulary = bool(reading and reading.vocabulary)
+        weights = self.with_explanation_weights(memory, *self.unroll(memory, target_BKL), vocabulary)
         if not (reading and reading.posterior):
             return weights
-        text = self.config.first_text
-        posterior_BKLT = posterior_attention(
-            self.decoder,
-            self.log_probabilities,
-            memory,
-            states,
-            words_BKLE,
-            target_BKL,
-            weights.weights[text, STATES],
-        )
-        return replace(weights, weights=weights.weights | {(text, POSTERIOR): posterior_BKLT})
-
-    def forced_log_probabilities(self, memory: Memory, target_BKL: Tensor) -> Tensor:
-        """The log-probability of each target token, given those before it, (B, K, L), in at least fp32."""
-        readouts_BKLR = self.unroll(memory, target_BKL)[0]
-        # Step by step: the logits of all positions together may not fit into memory.
-        steps = zip(readouts_BKLR.unbind(2), target_BKL.unbind(2), strict=True)
-        return torch.stack(
-            [self.log_probabilities(r_BKR).gather(-1, t_BK[..., None]).squeeze(-1) for r_BKR, t_BK in steps], 2
-        )
+        source = self.config.first_text
+        prior_BKLT = weights.weights[source, reading.kind]
+        posterior_BKLT = posterior_attention(self, memory, source, target_BKL, prior_BKLT)
+        return replace(weights, weights=weights.weights | {(source, POSTERIOR): posterior_BKLT})
 
     def with_explanation_weights(
         self, memory: Memory, readouts_BKLR: Tensor, attention_weights: AttentionWeights, vocabulary: bool = False
     ) -> AttentionWeights:
-        """Adds what only explanations need: fertilities (linguistic coverage) and kind `uam` (alignment module).
+        """Adds what only explanations need: what the decoder adds, and kind `uam` (alignment module).
 
         `uam` assigns the probability q_j of each source token to its position. A token that occurs several times
         counts at the occurrence with the most attention, divided among ties. A row sums to the probability of all
         source tokens, at most 1. `vocabulary`: keep only the most probable token of the whole source vocabulary; a
         row is 0 if the source does not contain it.
         """
-        attention_weights = self.with_fertility(memory, attention_weights)
+        attention_weights = self.decoder.with_explanation_weights(memory, attention_weights)
         log_q = self.source_log_probabilities(readouts_BKLR)
         if log_q is None:
             return attention_weights
@@ -216,20 +189,6 @@ class Model(nn.Module):
         places_BKLV = torch.zeros_like(log_q).scatter_add(-1, index_BKLT, there_BKLT)
         uam_BKLT = q_BKLT * there_BKLT / places_BKLV.gather(-1, index_BKLT)
         return replace(attention_weights, weights=attention_weights.weights | {(self.source, "uam"): uam_BKLT})
-
-    def with_fertility(self, memory: Memory, attention_weights: AttentionWeights) -> AttentionWeights:
-        """Adds the fertility of every source position if coverage is linguistic."""
-        if self.config.coverage != "linguistic":
-            return attention_weights
-        views = {view.source: view for name, view in memory.views.items() if name.endswith(f".{STATES}")}
-        return replace(attention_weights, fertility={name: view.covered_BTC[..., 0] for name, view in views.items()})
-
-    def unroll(self, memory: Memory, target_BKL: Tensor) -> tuple[Tensor, list[AttentionWeights]]:
-        """Readouts (B, K, L, R), and the attention weights of each step."""
-        before_BKL = F.pad(target_BKL, (1, -1), value=BEGIN)
-        words_BKLE = drop_words(self.embed(before_BKL), self.config.word_dropout, self.training)
-        words_BKLE = F.dropout(words_BKLE, self.config.dropout, self.training)
-        return self.decoder.unroll(memory, words_BKLE)
 
     def source_log_probabilities(self, readout: Tensor) -> Tensor | None:
         """The alignment module's log q over the source vocabulary, (..., V_x) (Kiyono et al. 2018, equation 13).
@@ -275,125 +234,6 @@ class Model(nn.Module):
             logits_BKC = torch.baddbmm(own.bias_BC[..., None], own.weight_BCR, readout_BKR.mT).mT.contiguous()
         return log_softmax(logits_BKC), own.words_BC
 
-    def loss(self, batch: Batch, smoothing: float = 0.0, guide_weight: float = 1.0) -> Loss:
-        """The loss of a batch, summed over its target words (END included).
-
-        If the batch has a guide, the loss of guided attention is added, times `guide_weight`.
-
-        With the alignment module every target is padded with <null> to its source's length, and the bag-of-words
-        loss is added (Kiyono et al. 2018, equation 19); nats and label smoothing still cover only the real words.
-        """
-        assert batch.target_BL is not None
-        target_BL, width, on_host = batch.target_BL, batch.target_BL.shape[1], batch.target_lengths is not None
-        targets_B = target_lengths(target_BL) if batch.target_lengths is None else torch.tensor(batch.target_lengths)
-        if self.alignment is not None:
-            target_BL = pad_or_trim(target_BL, 1, max(width, batch.text(self.source).ids_BT.shape[1]), PAD)
-        batch = self.with_source_dropout(batch)
-        memory = self.encode_present(batch)
-        readouts_BKLR, steps = self.unroll(memory, target_BL[:, None])
-        readouts_BLR = readouts_BKLR[:, 0]
-        readouts_BLR = F.dropout(readouts_BLR, self.output_dropout, self.training)
-        loss = self.word_loss(
-            readouts_BLR[:, :width], target_BL[:, :width], torch.zeros_like(targets_B), targets_B, smoothing, on_host
-        )
-        if self.image_words is not None:
-            loss = replace(loss, objective=loss.objective + self.image_word_loss(memory, batch))
-        if batch.guide_BLT is not None:
-            guide = self.guide_loss(batch, steps[:width])
-            loss = replace(loss, objective=loss.objective + guide_weight * guide.nats, guide=guide)
-        if self.config.contextual_gates and not self.training:
-            gate_BL = torch.stack([cast(Tensor, step.gate) for step in steps[:width]], -1)[:, 0]
-            (words_B,) = to_device([targets_B], gate_BL.device)
-            words_BL = torch.arange(width, device=gate_BL.device) < words_B[:, None]
-            loss = replace(loss, gate=(gate_BL.float() * words_BL).sum())
-        if self.alignment is None:
-            return loss
-        text = batch.text(self.source)
-        sources_B = text.lengths_B if text.lengths is None else torch.tensor(text.lengths)
-        steps_BL = bag_of_words_steps(targets_B, sources_B, target_BL.shape[1], self.config.alignment_longer)
-        # No smoothing here: <null>s soon become certain and are most of the target, so it would dominate the loss.
-        nulls = self.word_loss(readouts_BLR, target_BL, targets_B, sources_B, 0.0, on_host)
-        words_BT = text.ids_BT.masked_fill(text.padding_BT, PAD)
-        bags = bag_of_words(
-            readouts_BLR, self.alignment.weight, self.alignment.bias, steps_BL, words_BT,
-            self.config.alignment_weight or 10.0, on_host,
-        )  # fmt: skip
-        return replace(loss, objective=loss.objective + nulls.objective + bags)
-
-    def guide_loss(self, batch: Batch, steps: Sequence[AttentionWeights]) -> GuideLoss:
-        """The loss of guided attention: on the attention over the first text's annotations at the step that outputs
-        each word; with contextual gates the mean of it and of the same on the gated weights, o alpha + (1 - o) beta."""
-        assert batch.guide_BLT is not None
-        source = self.config.first_text
-        present_B = batch.text(source).lengths_B > 0  # source dropout may drop it
-        guide_BLT = batch.guide_BLT * present_B[:, None, None]
-        matrices = AttentionWeights.stack(steps).matrices(source)
-        kinds = [matrices[kind][:, 0] for kind in GUIDED_KINDS if kind in matrices]
-        if self.config.has_one_softmax:
-            kinds = [normalize(weights_BLT) for weights_BLT in kinds]
-        losses = [guided_attention_loss(weights_BLT, guide_BLT) for weights_BLT in kinds]
-        return GuideLoss(torch.stack([loss.nats for loss in losses]).mean(), losses[0].words)
-
-    def image_word_loss(self, memory: Memory, batch: Batch) -> Tensor:
-        """Auxiliary loss: negative log-likelihood of the target's bag of words given only each image, weighted.
-
-        p(w | image) = 1/T sum_t softmax(W v_t)_w, where v_t is the value that attention reads at region t, and T the
-        number of regions. Every region predicts words, so that the values of regions differ by their content.
-        """
-        assert self.image_words is not None and batch.target_BL is not None
-        total = memory.first.values_BTD.new_zeros((), dtype=memory.score_dtype)
-        for name, head in self.image_words.items():
-            values_BTD = memory.views[f"{name}.{STATES}"].values_BTD
-            image, words_NL = batch.image(name), batch.target_BL
-            if image.lengths is None:
-                words_NL = words_NL.masked_fill((image.lengths_B == 0)[:, None], PAD)
-            else:
-                present_N = positions([0] * len(image.lengths), image.lengths, 1, values_BTD.device)
-                values_BTD, words_NL = values_BTD.index_select(0, present_N), words_NL.index_select(0, present_N)
-            log_p_NTV = torch.log_softmax(head(values_BTD), -1, dtype=total.dtype)
-            log_p_NTL = log_p_NTV.gather(-1, words_NL[:, None].expand(-1, log_p_NTV.shape[1], -1))
-            log_p_NL = torch.logsumexp(log_p_NTL, 1) - math.log(log_p_NTV.shape[1])
-            total = total - (log_p_NL * (words_NL > END)).sum()
-        return total * (self.config.image_words or 0.0)
-
-    def log_likelihoods(self, memory: Memory, target_BKL: Tensor, lengths: Sequence[int]) -> Tensor:
-        """log P(y | x) of K targets per sentence that end with END, (B, K); 0 for a target of no length.
-
-        `lengths`: of all targets, (B x K), END counted, on the host. Without the alignment module's <null>s, which
-        exist only in training on pairs and never in search outputs.
-        """
-        readouts_BKLR = self.unroll(memory, target_BKL)[0]
-        readouts_BKLR = F.dropout(readouts_BKLR, self.output_dropout, self.training)
-        chosen_N = positions([0] * len(lengths), lengths, target_BKL.shape[-1], target_BKL.device)
-        readouts_NR = readouts_BKLR.flatten(0, 2).index_select(0, chosen_N)
-        targets_N = target_BKL.flatten().index_select(0, chosen_N)
-        words_N = log_likelihoods(readouts_NR, self.output.weight, self.output.bias, targets_N)
-        return words_N.new_zeros(target_BKL.numel()).index_copy(0, chosen_N, words_N).view_as(target_BKL).sum(-1)
-
-    def word_loss(
-        self,
-        readouts_BLR: Tensor,
-        target_BL: Tensor,
-        first_B: Tensor,
-        last_B: Tensor,
-        smoothing: float,
-        on_host: bool = True,
-    ) -> Loss:
-        """Cross-entropy of each row's positions first <= l < last.
-
-        Where these are known on the host, only their logits are computed; else those of all positions, of which the
-        others do not count.
-        """
-        position_L = torch.arange(target_BL.shape[1], device=first_B.device)
-        counted_N = ((position_L >= first_B[:, None]) & (position_L < last_B[:, None])).flatten()
-        readouts_NR, targets_N = readouts_BLR.flatten(0, 1), target_BL.flatten()
-        if on_host:
-            (chosen_N,) = to_device([counted_N.nonzero().squeeze(1)], target_BL.device)
-            readouts_NR, targets_N = readouts_NR.index_select(0, chosen_N), targets_N.index_select(0, chosen_N)
-        return chunked_cross_entropy(
-            readouts_NR, self.output.weight, self.output.bias, targets_N, smoothing, None if on_host else counted_N
-        )
-
     @property
     def embeddings(self) -> list[nn.Embedding]:
         """Word embeddings of every text source and of the target."""
@@ -433,20 +273,6 @@ def drop_sources(batch: Batch, share: float) -> Batch:
         (on_device,) = to_device([lengths_B], source.lengths_B.device)
         sources[name] = replace(source, lengths_B=on_device, lengths=tuple(lengths_B.tolist()) if on_host else None)
     return replace(batch, sources=sources)
-
-
-def bag_of_words_steps(targets_B: Tensor, sources_B: Tensor, steps: int, longer: str | None) -> Tensor:
-    """Weight of each step in the sum over steps that is matched with the source's bag of words, (B, L).
-
-    A source of I tokens has I steps (Kiyono et al. 2018, section 4.1). A longer target, J + 1 > I, has no <null>, and
-    `longer` chooses the steps that count: the first I, all, or all scaled by I / (J + 1). The weights are on the device
-    of the lengths.
-    """
-    all_B = torch.maximum(targets_B, sources_B)
-    counted_B = sources_B if longer in (None, "first") else all_B
-    position_L = torch.arange(steps, device=targets_B.device)
-    steps_BL = (position_L < counted_B[:, None]).to(torch.get_default_dtype())
-    return steps_BL * (sources_B.double() / all_B)[:, None] if longer == "scaled" else steps_BL
 
 
 def build(config: ModelConfig) -> Model:

@@ -1,19 +1,38 @@
-"""What search, forced decoding and explanations ask of a model; nothing else is asked.
+"""What search, training and explanations ask of a model, and a model of its parts; nothing else is asked.
 
-Axes: B sentences, K hypotheses of each, L target positions, R readout, C words that may come next, V vocabulary.
+Axes: B sentences, K hypotheses of each, L target positions, T source positions, E embedding, R readout, C words that
+may come next, V vocabulary.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import Protocol
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple, Protocol
 
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import Module, Parameter
 
 from interlinear.batch import Batch
 from interlinear.models.attention_reading import AttentionReading
 from interlinear.models.attention_weights import AttentionWeights
-from interlinear.models.memory import Memory
+from interlinear.models.memory import Memory, View
 from interlinear.models.state import State
+
+
+class Step(NamedTuple):
+    """One more word of each hypothesis: the new state, the readouts (B, K, R) and the attention weights (B, K, ...)."""
+
+    state: State
+    readout_BKR: Tensor
+    attention_weights: AttentionWeights
+
+
+class Unrolled(NamedTuple):
+    """All steps over known targets: the readouts (B, K, L, R), and the attention weights (B, K, L, ...), of which there
+    are none where they were not asked for."""
+
+    readouts_BKLR: Tensor
+    attention_weights: AttentionWeights
 
 
 class EncoderDecoder(Protocol):
@@ -41,8 +60,11 @@ class EncoderDecoder(Protocol):
     def start(self, memory: Memory) -> State:
         """The state before the first word, with one hypothesis a sentence."""
 
-    def step(self, memory: Memory, state: State, token_BK: Tensor) -> tuple[State, Tensor, AttentionWeights]:
-        """One more word of each hypothesis: the new state, the readouts (B, K, R) and the attention weights."""
+    def step(self, memory: Memory, state: State, token_BK: Tensor) -> Step:
+        """One more word of each hypothesis, after the word `token_BK`."""
+
+    def unroll(self, memory: Memory, target_BKL: Tensor, attention: bool = True) -> Unrolled:
+        """The steps that output K given targets of each sentence, with their attention weights or without."""
 
     def next_words(self, memory: Memory, readout_BKR: Tensor) -> tuple[Tensor, Tensor]:
         """Log-probabilities (B, K, C) of the words that may come next, in at least fp32, and their ids (B, C): all, or
@@ -56,9 +78,6 @@ class EncoderDecoder(Protocol):
     ) -> AttentionWeights:
         """The attention weights of given targets, with those of the reading, and of `with_explanation_weights`."""
 
-    def forced_log_probabilities(self, memory: Memory, target_BKL: Tensor) -> Tensor:
-        """The log-probability of each target token, given those before it, (B, K, L), in at least fp32."""
-
     def with_explanation_weights(
         self, memory: Memory, readouts_BKLR: Tensor, attention_weights: AttentionWeights
     ) -> AttentionWeights:
@@ -69,3 +88,48 @@ class EncoderDecoder(Protocol):
 
     def modules(self) -> Iterator[Module]:
         """The parts, as of a torch module."""
+
+
+@dataclass(frozen=True)
+class EncoderOutput:
+    """An encoded source: annotations (B, T, D), the summary (B, S) from which the decoder's first state is computed,
+    padding (B, T), and for a text its word embeddings (B, T, E)."""
+
+    states_BTD: Tensor
+    summary_BS: Tensor
+    padding_BT: Tensor
+    words_BTE: Tensor | None = None
+
+    @property
+    def absent_B1(self) -> Tensor:
+        """True for a sentence without this source."""
+        return self.padding_BT.all(-1, keepdim=True)
+
+
+class Decoder(nn.Module, ABC):
+    """The part of a `Model` between the embeddings of target words and the output layer.
+
+    `best_readings`: the names of the readings that its attention weights have, the best first.
+    """
+
+    best_readings: ClassVar[tuple[str, ...]] = ("uam", "attention")
+
+    @abstractmethod
+    def views(self, source: str, read: EncoderOutput) -> dict[str, View]:
+        """What this decoder attends to in a source, by name, with all that can be computed once a sentence."""
+
+    @abstractmethod
+    def start(self, memory: Memory) -> State:
+        """The state before the first word, one hypothesis a sentence."""
+
+    @abstractmethod
+    def step(self, memory: Memory, state: State, words_BKE: Tensor) -> Step:
+        """One more word of each hypothesis, after words with these embeddings."""
+
+    @abstractmethod
+    def unroll(self, memory: Memory, words_BKLE: Tensor, attention: bool) -> Unrolled:
+        """All steps over known words, with their attention weights or without."""
+
+    def with_explanation_weights(self, memory: Memory, attention_weights: AttentionWeights) -> AttentionWeights:
+        """The weights of steps, with what only explanations need: by default nothing more."""
+        return attention_weights

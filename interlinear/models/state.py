@@ -28,6 +28,10 @@ class State:
         """Applies a function to every tensor."""
         return replace(self, leaves={name: change(leaf) for name, leaf in self.leaves.items()})
 
+    def repeat(self, hypotheses: int) -> "State":
+        """The same state, of one hypothesis a sentence, for several."""
+        return self.map(lambda leaf: leaf.expand(-1, hypotheses, *leaf.shape[2:]))
+
     def reorder(self, rows_N: Tensor, hypotheses: int) -> "State":
         """Selects hypotheses: `rows_N` indexes the flattened (B, K) axes; the result is (N / K, K, ...)."""
         return self.map(lambda leaf: leaf.flatten(0, 1).index_select(0, rows_N).unflatten(0, (-1, hypotheses)))

@@ -70,7 +70,7 @@ config = {"combination": "mean", "embedding": 6, "hidden": 5}
 model = build(ModelConfig(**config, sources={"source": words, "mt": words}, target=words)).double().eval()
 for mt in ([[4, 5]], [[8, 5]], [None]):
     batch = collate({"source": [[5, 6, 7]], "mt": mt}, [[6, 7]])
-    readout, weights = model.teacher_forced(model.encode(batch), batch.target_BL[:, None])
+    readout, weights = model.unroll(model.encode(batch), batch.target_BL[:, None])
     print(round(float(readout.sum()), 9), [round(float(w.sum()), 6) for w in weights.weights.values()])
 """
     done = subprocess.run([sys.executable, "-c", example + program], capture_output=True, text=True, check=False)

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from interlinear.batch import Batch, collate
 from interlinear.config import ModelConfig, TextVocabulary
+from interlinear.losses.training_loss import training_loss
 from interlinear.models.model import Model, build
 from interlinear.text import BEGIN, END
 
@@ -53,7 +54,9 @@ def agrees(model: Model, transcription: Transcription) -> None:
     transcription's."""
     w = dict(model.named_parameters(remove_duplicate=False))
     batch = collate({"source": SOURCES}, TARGETS)
-    readouts, attention_weights = model.teacher_forced(model.encode(batch), batch.target_BL[:, None])
+    memory = model.encode(batch)
+    readouts, attention_weights = model.unroll(memory, batch.target_BL[:, None])
+    fertility = model.decoder.with_explanation_weights(memory, attention_weights).fertility
     log_p = model.log_probabilities(readouts)[:, 0]
     theirs_loss: Tensor | float = 0.0
     for row, (x, y) in enumerate(zip(SOURCES, TARGETS, strict=True)):
@@ -70,11 +73,11 @@ def agrees(model: Model, transcription: Transcription) -> None:
         for ours_gate, gate in zip(attention_weights.gates, expected.gates, strict=True):
             close(ours_gate[row, 0, :steps], gate[:steps], "gate")
         if expected.fertility is not None:
-            close(attention_weights.fertility["source"][row, :width], expected.fertility, "fertility")
+            close(fertility["source"][row, :width], expected.fertility, "fertility")
         words = -sum(expected.log_p[i, word] for i, word in enumerate([*y, END]))
         theirs_loss = theirs_loss + words + expected.extra_loss
 
-    loss = model.loss(batch)
+    loss = training_loss(model, batch)
     close(loss.objective, torch.as_tensor(theirs_loss), "loss")
     ours_gradients = torch.autograd.grad(loss.objective, list(model.parameters()))
     theirs_gradients = torch.autograd.grad(theirs_loss, list(model.parameters()), allow_unused=True)
@@ -91,7 +94,7 @@ def stepping_agrees(model: Model, batch: Batch | None = None) -> None:
     assert batch.target_BL is not None
     memory = model.encode(batch)
     torch.manual_seed(2)
-    readouts, attention_weights = model.teacher_forced(memory, batch.target_BL[:, None])
+    readouts, attention_weights = model.unroll(memory, batch.target_BL[:, None])
     torch.manual_seed(2)
     state, token = model.start(memory), torch.full((batch.rows, 1), BEGIN)
     for i in range(batch.target_BL.shape[1]):

@@ -95,7 +95,7 @@ def test_the_state_is_masked_where_it_enters_a_product(variant: Variant, make: C
     assert {round(value, 9) for mask in masks for value in mask.tolist()} == {0.0, round(1 / (1 - SHARE), 9)}
     batch = collate({"source": SOURCES}, TARGETS)
     torch.manual_seed(2)
-    readouts, _ = model.teacher_forced(model.encode(batch), batch.target_BL[:, None])
+    readouts, _ = model.unroll(model.encode(batch), batch.target_BL[:, None])
     log_p = model.log_probabilities(readouts)[:, 0]
     for row, (w, x, y) in enumerate(zip(weights, SOURCES, TARGETS, strict=True)):
         expected = transcription(w, model.config, [*x, END], [*y, END])

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from interlinear.batch import Batch, ImageInput, collate
 from interlinear.config import ImageGrid, ModelConfig, TextVocabulary
+from interlinear.losses.training_loss import training_loss
 from interlinear.models.model import Model, build
 from interlinear.text import END, PAD
 from tests.papers.agreement import close, stepping_agrees
@@ -189,7 +190,7 @@ def test_the_model_is_the_talks(variant: dict[str, Any]) -> None:
     w = dict(model.named_parameters())
     batch = batch_of(model, rows)
     assert batch.target_BL is not None
-    readouts, attention_weights = model.teacher_forced(model.encode(batch), batch.target_BL[:, None])
+    readouts, attention_weights = model.unroll(model.encode(batch), batch.target_BL[:, None])
     log_p = model.log_probabilities(readouts)[:, 0]
     theirs_loss: Tensor | float = 0.0
     for i, row in enumerate(rows):
@@ -208,7 +209,7 @@ def test_the_model_is_the_talks(variant: dict[str, Any]) -> None:
             ) == bool(between)
             for name, weight in attention_weights.source_weights.items():
                 close(weight[i, 0, t], torch.as_tensor(between.get(name, 0.0)).double(), f"weight of {name} in all")
-    loss = model.loss(batch)
+    loss = training_loss(model, batch)
     close(loss.objective, torch.as_tensor(theirs_loss), "loss")
     ours_gradients = torch.autograd.grad(loss.objective, list(w.values()))
     theirs_gradients = torch.autograd.grad(torch.as_tensor(theirs_loss), list(w.values()), allow_unused=True)
@@ -232,11 +233,11 @@ def test_a_sentence_alone_equals_the_sentence_in_a_batch(variant: dict[str, Any]
     rows = rows_of(model)
     together = batch_of(model, rows)
     assert together.target_BL is not None
-    readouts, attention_weights = model.teacher_forced(model.encode(together), together.target_BL[:, None])
+    readouts, attention_weights = model.unroll(model.encode(together), together.target_BL[:, None])
     for i, row in enumerate(rows):
         alone = batch_of(model, [row])
         assert alone.target_BL is not None
-        own, own_looks = model.teacher_forced(model.encode(alone), alone.target_BL[:, None])
+        own, own_looks = model.unroll(model.encode(alone), alone.target_BL[:, None])
         steps = len(TARGETS[row]) + 1
         close(readouts[i, :, :steps], own[0], "readouts")
         for key, weights in own_looks.weights.items():
@@ -269,7 +270,7 @@ def test_the_order_of_sources_does_not_matter(variant: dict[str, Any]) -> None:
     rows = rows_of(model)
     batches = [batch_of(model, rows), batch_of(other, rows)]
     (ours, attention_weights), (theirs, their_looks) = (
-        one.teacher_forced(one.encode(batch), batch.target_BL[:, None])  # type: ignore[index]
+        one.unroll(one.encode(batch), batch.target_BL[:, None])  # type: ignore[index]
         for one, batch in zip((model, other), batches, strict=True)
     )
     close(ours, theirs, "readouts")
@@ -318,7 +319,7 @@ def test_one_source_is_plain_attention_with_its_context_multiplied(combination: 
     plain.load_state_dict(weights)
     rows = [0, 1, 3]
     (ours, attention_weights), (theirs, their_looks) = (
-        model.teacher_forced(model.encode(batch), batch.target_BL[:, None])  # type: ignore[index]
+        model.unroll(model.encode(batch), batch.target_BL[:, None])  # type: ignore[index]
         for model in (one, plain)
         for batch in [batch_of(model, rows)]
     )
@@ -332,7 +333,7 @@ def test_the_image_word_loss(combination: str) -> None:
     model = small(combination=combination, image_words=0.7, combination_size=4 if combination == "flat" else None)
     w = dict(model.named_parameters())
     batch = batch_of(model, list(range(len(TARGETS))))
-    with_it = model.loss(batch)
+    with_it = training_loss(model, batch)
     W, b = w["image_words.image.weight"], w["image_words.image.bias"]
     extra: Tensor | float = 0.0
     for row, y in enumerate(TARGETS):
@@ -345,6 +346,6 @@ def test_the_image_word_loss(combination: str) -> None:
         p = [torch.stack(softmax(list(W @ v + b))) for v in regions]
         extra = extra - 0.7 * sum(torch.log(sum(p_t[word] for p_t in p) / len(p)) for word in y)
     model.image_words = None
-    words_alone = model.loss(batch)
+    words_alone = training_loss(model, batch)
     close(with_it.objective, words_alone.objective + extra, "loss")
     close(torch.as_tensor(with_it.nats), torch.as_tensor(words_alone.nats), "nats")

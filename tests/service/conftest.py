@@ -30,6 +30,7 @@ from interlinear.batch import collate, stack_images
 from interlinear.bundle import Limits, ModelCard, Task, load, write_bundle
 from interlinear.config import ImageGrid, ImageNetwork, ModelConfig, TextVocabulary
 from interlinear.images.decode import blank_image
+from interlinear.losses.training_loss import training_loss
 from interlinear.metrics.score import Score
 from interlinear.models.model import build
 from interlinear.registry.resolve import fetch_bundle
@@ -185,7 +186,7 @@ def train(
         )
         batch = collate(read, [tokenizers["target"].encode(row.target).ids for row in chosen], images=seen)
         optimizer.zero_grad()
-        loss = model.loss(batch)
+        loss = training_loss(model, batch)
         (loss.objective / 24).backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 5.0)
         optimizer.step()

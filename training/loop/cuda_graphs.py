@@ -21,7 +21,7 @@ from torch import nn
 
 from interlinear.batch import Batch, tensors_of
 from interlinear.devices import capture_stream, collection_paused, end_failed_capture, is_out_of_memory
-from interlinear.losses.cross_entropy import SUMS, Loss
+from interlinear.losses.loss import SUMS, Loss
 from training.loop.out_of_memory import error_summary
 
 # An epoch has some 40 shapes (tests/training/loop/test_batches.py), and frequent ones are met first. Further shapes run

@@ -14,6 +14,7 @@ from interlinear.bundle import Bundle, ModelCard
 from interlinear.devices import is_out_of_memory
 from interlinear.generation.generator import SequenceGenerator
 from interlinear.generation.request import GenerationResult
+from interlinear.losses.training_loss import training_loss
 from interlinear.metrics.metric import ReferenceSet, SystemOutputs
 from interlinear.metrics.rouge import RougeL
 from interlinear.metrics.score import Score
@@ -96,7 +97,7 @@ class Evaluator:
         computed in halves where it does not fit into memory."""
         try:
             with self.precision():
-                loss = self.model.loss(batch.to(self.device))
+                loss = training_loss(self.model, batch.to(self.device))
                 return torch.stack([loss.nats, loss.nats.new_zeros(()) if loss.gate is None else loss.gate]).cpu()
         except (RuntimeError, MemoryError) as error:
             if batch.rows == 1 or not is_out_of_memory(error):

@@ -12,7 +12,8 @@ from torch import Tensor
 
 from interlinear.batch import Batch
 from interlinear.devices import computes_bf16, is_out_of_memory
-from interlinear.losses.cross_entropy import SUMS, Loss
+from interlinear.losses.loss import SUMS, Loss
+from interlinear.losses.training_loss import training_loss
 from interlinear.minimum_risk.minimum_risk import RiskOptions, minimum_risk_loss
 from interlinear.models.model import Model
 from training.loop.checkpoints.training_state import TrainingProgress
@@ -56,7 +57,7 @@ class Objective:
     def loss(self, model: Model, batch: Batch) -> Loss:
         """The objective, summed over a batch."""
         if self.risk is None:
-            return model.loss(batch, self.smoothing, self.guide_weight)
+            return training_loss(model, batch, self.smoothing, self.guide_weight)
         return minimum_risk_loss(model, batch, self.risk, self.smoothing, self.guide_weight)
 
     def normalizer(self, tokens: int, sentences: int) -> int:

@@ -15,22 +15,16 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from interlinear.models.attention_weights import STATES, WORDS
 from interlinear.models.layers.step_linear import StepInputs, at_least_fp32, product_dtype
-from interlinear.models.memory import Memory, View
+from interlinear.models.memory import Memory, View, view_name
 from interlinear.models.recurrent.attention import Attention, context, masked_softmax, masked_softmax_where_present
 from interlinear.models.recurrent.coverage import Coverage
 from interlinear.models.recurrent.memory_update import MemoryUpdate
 from interlinear.models.recurrent.multi_source import Combination
 from interlinear.models.state import State
 
-STATES, WORDS = "attention", "word_attention"  # kinds of attention, and of the views that they read
-
 Leaves = dict[str, Tensor]  # part of the decoder's state, by name
-
-
-def view_name(source: str, kind: str) -> str:
-    """The name of a source's view in `Memory.views`."""
-    return f"{source}.{kind}"
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ Axes: B sentences, K hypotheses of each, L target positions, T source positions,
 D annotation, C all contexts side by side, R readout.
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, cast
 
 import torch
@@ -19,7 +19,7 @@ from torch.nn import functional as F
 
 from interlinear.components import ATTENTIONS
 from interlinear.config import Architecture, ModelConfig
-from interlinear.models.attention_weights import AttentionWeights
+from interlinear.models.attention_weights import STATES, WORDS, AttentionWeights
 from interlinear.models.layers.dropout import draw_state_mask
 from interlinear.models.layers.step_linear import (
     StepInputs,
@@ -29,10 +29,9 @@ from interlinear.models.layers.step_linear import (
     product_dtype,
     terms_at_every_step,
 )
-from interlinear.models.memory import SUMMARY, Memory, View
+from interlinear.models.memory import SUMMARY, Memory, View, view_name
+from interlinear.models.protocol import Decoder, EncoderOutput, Step, Unrolled
 from interlinear.models.recurrent.attend import (
-    STATES,
-    WORDS,
     Attend,
     AttentionResult,
     FixedAnnotations,
@@ -44,12 +43,10 @@ from interlinear.models.recurrent.attend import (
     SourceCoverage,
     UpdatedAnnotations,
     WithWords,
-    view_name,
 )
 from interlinear.models.recurrent.attention import Attention
 from interlinear.models.recurrent.cells import Cell, build_cell
 from interlinear.models.recurrent.coverage import Coverage, LinguisticCoverage, NeuralCoverage
-from interlinear.models.recurrent.encoders import EncoderOutput
 from interlinear.models.recurrent.gates import ContextualGate
 from interlinear.models.recurrent.memory_update import MemoryUpdate
 from interlinear.models.recurrent.multi_source import build_combination
@@ -117,13 +114,14 @@ class GatedContexts:
         return CellInput(own, (added,), (gate,))
 
 
-class Decoder(nn.Module, ABC):
+class RecurrentDecoder(Decoder):
     """Stacked cells, attention, and what the config adds to reading; a subclass is an order of a step.
 
     A subclass says what enters the cells beside words of the recurrence (`first_inputs`, `contexts_enter_cells`,
     `words_enter_cells`), adds its own maps, and writes `advance`.
     """
 
+    best_readings = ("uam", "posterior", "gated", "attention")
     words_enter_cells = True  # whether the first layer takes the word; it is known before the recurrence
     contexts_enter_cells = True
 
@@ -312,22 +310,33 @@ class Decoder(nn.Module, ABC):
         weights = AttentionWeights(attended.weights, cells.gates, source_weights=attended.source_weights)
         return State(leaves, state.axes), StepOutput(cells.hidden, attended.context, weights)
 
-    def unroll(self, memory: Memory, words_BKLE: Tensor) -> tuple[Tensor, list[AttentionWeights]]:
-        """Readouts (B, K, L, R) of every step over known words, and the attention weights of each."""
-        outputs = [output for _, output in self.each_step(memory, words_BKLE)]
-        readouts_BKLR = self.read_steps(words_BKLE, outputs)
-        return readouts_BKLR, [output.attention_weights for output in outputs]
+    def step(self, memory: Memory, state: State, words_BKE: Tensor) -> Step:
+        """One more word of each hypothesis, after words with these embeddings."""
+        state, output = self.advance(memory, state, StepInputs(self.precompute(words_BKE)))
+        return Step(state, self.read(words_BKE, output.hidden, output.contexts), output.attention_weights)
 
-    def each_step(self, memory: Memory, words_BKLE: Tensor) -> Iterator[tuple[State, StepOutput]]:
-        """The state before every step over known words, and the step's output."""
+    def unroll(self, memory: Memory, words_BKLE: Tensor, attention: bool) -> Unrolled:
+        """All steps over known words: a loop."""
+        outputs = list(self.each_step(memory, words_BKLE))
+        weights = [output.attention_weights for output in outputs] if attention else [AttentionWeights({})]
+        return Unrolled(self.read_steps(words_BKLE, outputs), AttentionWeights.stack(weights))
+
+    def each_step(self, memory: Memory, words_BKLE: Tensor) -> Iterator[StepOutput]:
+        """The output of every step over known words."""
         hypotheses, steps = words_BKLE.shape[1], words_BKLE.shape[2]
-        state = repeat(self.start(memory), hypotheses)
+        state = self.start(memory).repeat(hypotheses)
         words_LBKE = words_BKLE.movedim(2, 0).contiguous()  # else torch may copy the weights for every word of it
         unrolled = UnrolledInputs(self.at_every_step(self.precompute(words_LBKE), words_LBKE.shape[:-1]))
         for t in range(steps):
-            before = state
-            state, output = self.advance(memory, before, unrolled[t])
-            yield before, output
+            state, output = self.advance(memory, state, unrolled[t])
+            yield output
+
+    def with_explanation_weights(self, memory: Memory, attention_weights: AttentionWeights) -> AttentionWeights:
+        """Adds the fertility of every source position if coverage is linguistic."""
+        if self.config.coverage != "linguistic":
+            return attention_weights
+        views = {view.source: view for name, view in memory.views.items() if name == view_name(view.source, STATES)}
+        return replace(attention_weights, fertility={name: view.covered_BTC[..., 0] for name, view in views.items()})
 
     def at_every_step(self, terms: Mapping[StepLinear, Tensor], axes: torch.Size) -> dict[StepLinear, Tensor]:
         """The precomputed term of every recurrent map at every step: biases repeated, zeros where there is none."""
@@ -359,8 +368,3 @@ def build_coverage(config: Architecture) -> Coverage:
     if config.coverage == "linguistic":
         return LinguisticCoverage(config.annotation, config.fertility or 2.0)
     return NeuralCoverage(config.annotation, config.hidden, config.coverage_size or 10, config.gru or "cudnn")
-
-
-def repeat(state: State, hypotheses: int) -> State:
-    """The same state for several hypotheses of each sentence."""
-    return state.map(lambda leaf: leaf.expand(-1, hypotheses, *leaf.shape[2:]))

@@ -20,20 +20,10 @@ from interlinear.devices import to_device
 from interlinear.images.networks import build_network
 from interlinear.models.layers.dropout import drop_words
 from interlinear.models.layers.step_linear import at_least_fp32
+from interlinear.models.protocol import EncoderOutput
 from interlinear.models.recurrent.cells import StackedCells
 from interlinear.models.recurrent.gates import SelectiveGate
 from interlinear.text import PAD
-
-
-@dataclass(frozen=True)
-class EncoderOutput:
-    """An encoded source: annotations (B, T, D), the summary (B, S) from which the decoder's first state is computed,
-    padding (B, T), and for a text its word embeddings (B, T, E)."""
-
-    states_BTD: Tensor
-    summary_BS: Tensor
-    padding_BT: Tensor
-    words_BTE: Tensor | None = None
 
 
 class TextEncoder(nn.Module):

@@ -18,11 +18,11 @@ from interlinear.models.attention_weights import AttentionWeights
 from interlinear.models.layers.step_linear import StepInputs, StepLinear
 from interlinear.models.memory import SUMMARY, Memory
 from interlinear.models.recurrent.cells import build_cell
-from interlinear.models.recurrent.decoder import CellInput, Decoder, HasPrecomputed, StepOutput
+from interlinear.models.recurrent.decoder import CellInput, HasPrecomputed, RecurrentDecoder, StepOutput
 from interlinear.models.state import State
 
 
-class BahdanauDecoder(Decoder):
+class BahdanauDecoder(RecurrentDecoder):
     """Attend with the state before, then the cells take the contexts (Bahdanau et al. 2015)."""
 
     def advance(self, memory: Memory, state: State, step: StepInputs) -> tuple[State, StepOutput]:
@@ -30,7 +30,7 @@ class BahdanauDecoder(Decoder):
         return self.attend_then_run(memory, state, step, before_BKH, before_BKH)
 
 
-class ConditionalDecoder(Decoder):
+class ConditionalDecoder(RecurrentDecoder):
     """An opening cell takes the word, s~ = f(s, y) (Meng et al. 2016, equation 7); attend with s~, then the cells take
     the contexts. The opening cell goes on with the lowest layer's state."""
 
@@ -53,7 +53,7 @@ class ConditionalDecoder(Decoder):
         return self.attend_then_run(memory, opened, step, after[0], before_BKH)
 
 
-class LuongDecoder(Decoder):
+class LuongDecoder(RecurrentDecoder):
     """The cells take the word and the mixture before, attend with their state, mix (Luong et al. 2015).
 
     z_i = tanh(W [c_i; s_i]) (Kiyono et al. 2018, equation 9); the mixture z_i is the readout too.
@@ -93,13 +93,13 @@ class LuongDecoder(Decoder):
         return hidden
 
 
-ORDERS: dict[str, Callable[[ModelConfig], Decoder]] = {
+ORDERS: dict[str, Callable[[ModelConfig], RecurrentDecoder]] = {
     "bahdanau": BahdanauDecoder,
     "conditional": ConditionalDecoder,
     "luong": LuongDecoder,
 }
 
 
-def build_decoder(config: ModelConfig) -> Decoder:
+def build_decoder(config: ModelConfig) -> RecurrentDecoder:
     """The decoder of the recipe's order of a step."""
     return ORDERS[config.decoder](config)

@@ -10,6 +10,7 @@ import torch
 from interlinear.batch import Batch, collate
 from interlinear.config import ModelConfig, TextVocabulary
 from interlinear.losses.guided_attention import guided_attention_loss
+from interlinear.losses.training_loss import training_loss
 from interlinear.minimum_risk.minimum_risk import RiskOptions, minimum_risk_loss
 from interlinear.models.model import Model, build
 from tests.interlinear.systems import every_system, model_of
@@ -56,7 +57,10 @@ def test_the_loss_is_the_papers(system: str) -> None:
     """For every order of a step, with coverage, memory update, gates and UAM; it is added to the loss by its weight."""
     model, batch = model_of(system), batch_of()
     expected = by_hand(read_kinds(model, batch))
-    plain, guided = model.loss(batch), model.loss(replace(batch, guide_BLT=guide_of(batch)), guide_weight=0.3)
+    plain, guided = (
+        training_loss(model, batch),
+        training_loss(model, replace(batch, guide_BLT=guide_of(batch)), guide_weight=0.3),
+    )
     assert plain.guide is None and guided.guide is not None
     assert guided.guide.nats.item() == pytest.approx(expected, rel=1e-9)
     assert int(guided.guide.words) == 4
@@ -76,12 +80,12 @@ def test_the_first_of_several_texts_is_guided(combination: str) -> None:
     model = build(ModelConfig(**architecture, sources={"source": words, "mt": words}, target=words)).double().eval()
     batch = batch_of({"mt": [[4, 4, 5], [6]]})
     matrices = [weights / weights.sum(-1, keepdims=True) for weights in read_kinds(model, batch)]
-    loss = model.loss(replace(batch, guide_BLT=guide_of(batch)))
+    loss = training_loss(model, replace(batch, guide_BLT=guide_of(batch)))
     assert loss.guide and loss.guide.nats.item() == pytest.approx(by_hand(matrices), rel=1e-9)
 
     absent = replace(batch.text("source"), lengths_B=torch.tensor([0, 3]), lengths=(0, 3))
     dropped = replace(batch, sources=batch.sources | {"source": absent}, guide_BLT=guide_of(batch))
-    loss = model.loss(dropped)
+    loss = training_loss(model, dropped)
     only_second: list[dict[int, list[int]]] = [{}, LINKS[1]]
     assert loss.guide and loss.guide.nats.item() == pytest.approx(by_hand(matrices, only_second), rel=1e-9)
     assert int(loss.guide.words) == 2
@@ -116,7 +120,7 @@ def test_the_gradient_is_the_derivative(system: str) -> None:
     guided = replace(batch, guide_BLT=guide_of(batch))
 
     def loss() -> torch.Tensor:
-        found = model.loss(guided).guide
+        found = training_loss(model, guided).guide
         assert found
         return found.nats
 

@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from interlinear.losses import cross_entropy
+from interlinear.losses.bag_of_words import bag_of_words
 
 
 def same_gradients(ours: Tensor, theirs: Tensor, *inputs: Tensor) -> None:
@@ -98,7 +99,7 @@ def test_the_bag_of_words_loss_equals_its_definition(
     steps = torch.rand(5, 6, dtype=torch.float64) * (torch.arange(6) < torch.tensor([[6], [3], [0], [1], [5]]))
     words = torch.randint(1, 13, (5, 7)) * (torch.arange(7) < torch.tensor([[7], [2], [3], [0], [5]]))
 
-    ours = cross_entropy.bag_of_words(z, W, b, steps, words, 10.0, on_host)
+    ours = bag_of_words(z, W, b, steps, words, 10.0, on_host)
     q = (steps[..., None] * torch.softmax(z @ W.T + b, -1)).sum(1)
     bags = torch.stack([torch.bincount(own[own > 0], minlength=13) for own in words])
     theirs = ((q - bags) ** 2).sum() / 10.0
@@ -111,9 +112,9 @@ def test_the_bag_of_words_loss_under_autocast_equals_fp32_within_bf16_precision(
     torch.manual_seed(0)
     z, W, b = (torch.randn(*s, requires_grad=True) for s in [(8, 20, 32), (80, 32), (80,)])
     steps, words = torch.ones(8, 20), torch.randint(1, 80, (8, 20))
-    full = torch.autograd.grad(cross_entropy.bag_of_words(z, W, b, steps, words, 10.0), [z, W, b])
+    full = torch.autograd.grad(bag_of_words(z, W, b, steps, words, 10.0), [z, W, b])
     with torch.autocast("cpu", torch.bfloat16):
-        loss = cross_entropy.bag_of_words(z, W, b, steps, words, 10.0)
+        loss = bag_of_words(z, W, b, steps, words, 10.0)
     assert loss.dtype == torch.float32
     for ours, theirs in zip(torch.autograd.grad(loss, [z, W, b]), full, strict=True):
         assert (ours - theirs).norm() < 0.02 * theirs.norm()
@@ -143,5 +144,5 @@ def test_a_chunk_is_computed_in_blocks_on_a_cpu_only(monkeypatch: pytest.MonkeyP
     with CountOperators() as likelihoods:
         cross_entropy.log_likelihoods(r, W, b, y)
     with CountOperators() as bags:
-        cross_entropy.bag_of_words(r.view(20, 1, 4), W, b, torch.ones(20, 1), y[:, None], 10.0)
+        bag_of_words(r.view(20, 1, 4), W, b, torch.ones(20, 1), y[:, None], 10.0)
     assert [entropy.counts["gather"], likelihoods.counts["gather"], bags.counts["_softmax"]] == [blocks] * 3

@@ -20,7 +20,7 @@ def probabilities(model, ids: list[int], vocabulary: int) -> dict[tuple[int, ...
     words = [w for w in range(vocabulary) if w not in (PAD, BEGIN, END)]
     outputs = [o for n in range(LONGEST + 1) for o in itertools.product(words, repeat=n)]
     batch = collate({"source": [ids] * len(outputs)}, outputs)
-    readouts, _ = model.teacher_forced(model.encode(batch), batch.target_BL[:, None])
+    readouts, _ = model.unroll(model.encode(batch), batch.target_BL[:, None])
     p = model.log_probabilities(readouts)[:, 0].detach().exp()
     p[..., [PAD, BEGIN]] = 0
     p = p / p.sum(-1, keepdim=True)

@@ -16,6 +16,7 @@ from torch._inductor.utils import get_code
 from benchmarks.gpu.timing import Operators
 from interlinear.batch import Batch, collate, stack_images
 from interlinear.images.decode import blank_image
+from interlinear.losses.training_loss import training_loss
 from interlinear.models.model import Model, build
 from interlinear.search import SearchOptions, SearchRequest, SlotTable
 from interlinear.search.compiled import CompiledStep
@@ -83,7 +84,7 @@ def update(recipe: str, target_length: int) -> int:
     model, batch = sample(recipe, target_length)
     batch = batch.to("meta")
     with Operators() as operators:
-        model.train().loss(batch).objective.backward()  # type: ignore[no-untyped-call]
+        training_loss(model.train(), batch).objective.backward()  # type: ignore[no-untyped-call]
     return operators.count
 
 

@@ -5,11 +5,11 @@ from dataclasses import replace
 import torch
 
 from interlinear.batch import Batch, collate
+from interlinear.models import posterior_attention
 from interlinear.models.attention_reading import POSTERIOR, READINGS
 from interlinear.models.ensemble import Ensemble
 from interlinear.models.memory import Memory
 from interlinear.models.model import Model
-from interlinear.models.recurrent import posterior_attention
 from interlinear.text import BEGIN, END
 from tests.interlinear.systems import ALL, every_system, model_of
 

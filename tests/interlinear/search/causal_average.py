@@ -1,6 +1,6 @@
 """A model of another kind than ours: its state grows with the output, and it has no recurrence."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
@@ -10,10 +10,9 @@ from interlinear.batch import Batch
 from interlinear.models.attention_reading import READINGS, AttentionReading
 from interlinear.models.attention_weights import AttentionWeights
 from interlinear.models.memory import Memory, View
+from interlinear.models.protocol import Step, Unrolled
 from interlinear.models.state import WRITTEN, State
 from interlinear.text import BEGIN
-
-Step = tuple[State, Tensor, AttentionWeights]
 
 
 class CausalAverage(nn.Module):
@@ -50,7 +49,7 @@ class CausalAverage(nn.Module):
         weights_BKT = energies_BKT.masked_fill(memory.first.masked_BT[:, None], -torch.inf).softmax(-1)
         readout_BKR = torch.cat([mean_BKE, weights_BKT @ memory.first.values_BTD], -1)
         after = State({"embedded": embedded_BKLE, "count": count_BK + 1}, state.axes)
-        return after, readout_BKR, AttentionWeights({("source", "attention"): weights_BKT})
+        return Step(after, readout_BKR, AttentionWeights({("source", "attention"): weights_BKT}))
 
     def log_probabilities(self, readout: Tensor) -> Tensor:
         return torch.log_softmax(self.output(readout), -1)
@@ -59,22 +58,19 @@ class CausalAverage(nn.Module):
         words_V = torch.arange(self.target_vocabulary, device=readout_BKR.device)
         return self.log_probabilities(readout_BKR), words_V.expand(readout_BKR.shape[0], -1)
 
-    def unroll(self, memory: Memory, target_BKL: Tensor) -> Iterator[tuple[Tensor, AttentionWeights]]:
-        """The readout and the weights of every step."""
-        state = self.start(memory).resize({WRITTEN: target_BKL.shape[2]})
-        state = state.map(lambda leaf: leaf.expand(-1, target_BKL.shape[1], *leaf.shape[2:]))
+    def unroll(self, memory: Memory, target_BKL: Tensor, attention: bool = True) -> Unrolled:
+        state = self.start(memory).resize({WRITTEN: target_BKL.shape[2]}).repeat(target_BKL.shape[1])
+        readouts, weights = [], []
         for token_BK in F.pad(target_BKL, (1, -1), value=BEGIN).unbind(2):
-            state, readout_BKR, weights = self.step(memory, state, token_BK)
-            yield readout_BKR, weights
+            state, readout_BKR, step_weights = self.step(memory, state, token_BK)
+            readouts.append(readout_BKR)
+            weights.append(step_weights)
+        return Unrolled(torch.stack(readouts, 2), AttentionWeights.stack(weights))
 
     def forced_attention(
         self, memory: Memory, target_BKL: Tensor, reading: AttentionReading | None = None
     ) -> AttentionWeights:
-        return AttentionWeights.stack([weights for _, weights in self.unroll(memory, target_BKL)])
-
-    def forced_log_probabilities(self, memory: Memory, target_BKL: Tensor) -> Tensor:
-        readout_BKLR = torch.stack([readout for readout, _ in self.unroll(memory, target_BKL)], 2)
-        return self.log_probabilities(readout_BKLR).gather(-1, target_BKL[..., None]).squeeze(-1)
+        return self.unroll(memory, target_BKL).attention_weights
 
     def with_explanation_weights(
         self, memory: Memory, readouts_BKLR: Tensor, attention_weights: AttentionWeights

@@ -100,7 +100,7 @@ def search(model: EncoderDecoder, batch: Batch) -> list[SearchResult]:
 def scores_of(model: Model, ids: list[int], outputs: list[list[int]], penalty: str | float) -> list[float]:
     """The score of each output of a source by its definition: log P(y | x) over its length penalty."""
     batch = collate({"source": [ids] * len(outputs)}, outputs)
-    readouts, _ = model.teacher_forced(model.encode(batch), batch.target_BL[:, None])
+    readouts, _ = model.unroll(model.encode(batch), batch.target_BL[:, None])
     log_p = model.log_probabilities(readouts)[:, 0].detach()
     scores = []
     for row, words in enumerate(outputs):

@@ -10,6 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from interlinear.batch import Batch, collate
+from interlinear.losses.training_loss import training_loss
+from interlinear.minimum_risk.minimum_risk import target_log_likelihoods
 from interlinear.models.ensemble import Ensemble
 from interlinear.models.layers import int8
 from interlinear.models.layers.int8 import Int8Linear, quantise
@@ -119,9 +121,11 @@ def test_given_outputs_are_scored_in_the_whole_vocabulary() -> None:
     limited = Batch(
         batch.sources, batch.target_BL, candidates=shortlist_of([5], []).candidates([{"source": [5, 6]}] * 2)
     )
-    assert torch.equal(model.loss(limited).nats, model.loss(batch).nats)
+    assert torch.equal(training_loss(model, limited).nats, training_loss(model, batch).nats)
     target_BKL = batch.target_BL[:, None]
-    scores = [model.log_likelihoods(model.encode(each), target_BKL, batch.target_lengths) for each in (limited, batch)]
+    scores = [
+        target_log_likelihoods(model, model.encode(each), target_BKL, batch.target_lengths) for each in (limited, batch)
+    ]
     assert torch.equal(*scores)
 
 

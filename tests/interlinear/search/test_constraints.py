@@ -46,7 +46,7 @@ def test_a_constraint_begins_where_attention_is_on_its_source_words_or_at_the_en
         weights_L = found.attention_weights.weights["source", "attention"][0, k, :first, start]
         assert (weights_L < DUE).all(), "another word was written where the constraint was due"
         weight = found.attention_weights.weights["source", "attention"][0, k, first, start]
-        readouts, _ = model.teacher_forced(memory, torch.tensor([[[*hypothesis.ids, END]]]))
+        readouts, _ = model.unroll(memory, torch.tensor([[[*hypothesis.ids, END]]]))
         log_V = model.log_probabilities(readouts)[0, 0, first]
         log_V[[0, 2]] = log_V[constraint.ids[0]] = -torch.inf
         would_end = int(log_V.argmax()) == END

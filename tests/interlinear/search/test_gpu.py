@@ -10,6 +10,7 @@ import torch
 from benchmarks.gpu.cases import warnings_raised
 from benchmarks.gpu.search import MODES
 from interlinear.batch import Batch
+from interlinear.minimum_risk.minimum_risk import target_log_likelihoods
 from interlinear.models.attention_weights import AttentionWeights
 from interlinear.models.ensemble import Ensemble
 from interlinear.models.protocol import EncoderDecoder
@@ -123,7 +124,7 @@ def test_log_likelihoods_in_bf16_are_near_those_in_fp32(device: str, recipe: str
         assert on_device.target_BL is not None
         with torch.inference_mode():
             memory = own.encode(on_device)
-            return own.log_likelihoods(memory, on_device.target_BL[:, None], batch.target_lengths).float().cpu()
+            return target_log_likelihoods(own, memory, on_device.target_BL[:, None], batch.target_lengths).float().cpu()
 
     expected = likelihoods("cpu", torch.float32)
     torch.testing.assert_close(likelihoods(device, torch.bfloat16), expected, rtol=BF16, atol=0)

@@ -8,6 +8,7 @@ import torch
 from hypothesis import given, settings
 
 from interlinear.batch import collate
+from interlinear.generation.forced_decoding import forced_log_probabilities
 from interlinear.models.ensemble import Ensemble
 from interlinear.models.protocol import EncoderDecoder
 from interlinear.search import Constraint, SearchOptions, SearchResult, SlotTable
@@ -62,7 +63,7 @@ def test_a_wide_beam_finds_the_most_probable_output_with_its_probability(model: 
     logs = []
     for output in outputs:
         target_11L = torch.tensor([[[*output, END]]])
-        logs.append(float(model.forced_log_probabilities(memory, target_11L).detach().sum()))
+        logs.append(float(forced_log_probabilities(model, memory, target_11L).detach().sum()))
     best = max(range(len(outputs)), key=logs.__getitem__)
     options = SearchOptions(beam=64, length_penalty="none", max_length=2, shrinking=False)
     (found,) = run(SlotTable(model, 64), [([5, 6, 7], options)])

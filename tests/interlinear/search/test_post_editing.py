@@ -10,6 +10,7 @@ import torch
 
 from interlinear.batch import CandidateInput, collate
 from interlinear.config import ModelConfig, TextVocabulary
+from interlinear.generation.forced_decoding import forced_log_probabilities
 from interlinear.models.ensemble import Ensemble
 from interlinear.models.model import Model, build
 from interlinear.models.protocol import EncoderDecoder
@@ -58,7 +59,7 @@ def every_output(model: EncoderDecoder) -> dict[tuple[int, ...], list[float]]:
     outputs = [list(o) for n in range(LONGEST + 1) for o in itertools.product([1, 4, 5, 6], repeat=n)]
     batch = collate({"source": [SOURCE] * len(outputs), "mt": [MT] * len(outputs)}, outputs)
     with torch.inference_mode():
-        logs = model.forced_log_probabilities(model.encode(batch), batch.target_BL[:, None])[:, 0]
+        logs = forced_log_probabilities(model, model.encode(batch), batch.target_BL[:, None])[:, 0]
     return {tuple(o): row[: len(o) + 1].tolist() for o, row in zip(outputs, logs, strict=True)}
 
 

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from interlinear.batch import collate
+from interlinear.losses.training_loss import training_loss
 from interlinear.models.ensemble import Ensemble
 from interlinear.models.protocol import EncoderDecoder
 from interlinear.search import Constraint, SearchOptions, SearchRequest, SlotTable, TargetPrefix
@@ -106,7 +107,7 @@ def test_outputs_have_their_prefix_and_constraints_whatever_else_is_in_the_table
         ours, theirs = settled(found, alone, one.constraints)
         assert [h.ids for h in ours] == [h.ids for h in theirs]
         assert [h.score for h in ours] == pytest.approx([h.score for h in theirs], abs=1e-9)
-        rescored = -model.loss(collate({"source": [one.ids]}, [found.hypotheses[0].ids])).nats.item()
+        rescored = -training_loss(model, collate({"source": [one.ids]}, [found.hypotheses[0].ids])).nats.item()
         assert found.hypotheses[0].log_probability == pytest.approx(rescored, abs=1e-9)
         assert found.token_log_probabilities is not None
         assert len(found.token_log_probabilities[0]) == len(found.hypotheses[0].ids), "forced words have one too"

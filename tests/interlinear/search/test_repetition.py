@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from interlinear.batch import collate
+from interlinear.generation.forced_decoding import forced_log_probabilities
 from interlinear.models.model import Model
 from interlinear.search import SearchOptions, SearchRequest, SearchResult, SlotTable
 from interlinear.search.captured import CapturedStep
@@ -79,7 +80,7 @@ def plainly(model: Model, ids: list[int], options: SearchOptions) -> list[int]:
         outputs = [[*output.ids, token] for token in tokens if token != END] + [output.ids]
         batch = collate({"source": [ids] * len(outputs)}, outputs)
         memory, target = model.encode(batch), batch.target_BL[:, None]
-        logs = model.forced_log_probabilities(memory, target)[:, 0, len(output.ids)].tolist()
+        logs = forced_log_probabilities(model, memory, target)[:, 0, len(output.ids)].tolist()
         attention = model.forced_attention(memory, target).attention[0, 0, len(output.ids)].tolist()
         of_token = dict(zip([t for t in tokens if t != END] + [END], logs, strict=True))
         scores = {

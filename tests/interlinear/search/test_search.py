@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from interlinear.batch import collate
+from interlinear.losses.training_loss import training_loss
 from interlinear.models.protocol import EncoderDecoder
 from interlinear.search import SearchOptions, SearchRequest, SearchResult, SlotTable
 from interlinear.shortlist import Shortlist
@@ -177,7 +178,7 @@ def test_scores_are_log_probabilities(system: str, watch: int, ids: list[int], o
     assert [h.score for h in found.hypotheses] == sorted((h.score for h in found.hypotheses), reverse=True)
     for hypothesis in found.hypotheses:
         assert options.min_length <= len(hypothesis.ids) <= (options.max_length or 0)
-        rescored = -model.loss(collate({"source": [ids]}, [hypothesis.ids])).nats.item()
+        rescored = -training_loss(model, collate({"source": [ids]}, [hypothesis.ids])).nats.item()
         assert hypothesis.log_probability == pytest.approx(rescored, abs=1e-9)
         if not options.coverage_penalty:
             length = len(hypothesis.ids) + 1

@@ -28,7 +28,7 @@ def test_the_gate_of_an_epoch_is_the_mean_over_all_words_of_the_dev_set(tmp_path
             source, target = ([dev.ids(field, row).tolist()] for field in ("source", "target"))
             batch = collate({"source": source}, target)
             assert batch.target_BL is not None
-            steps = model.teacher_forced(model.encode(batch), batch.target_BL[:, None])[1]
+            steps = model.unroll(model.encode(batch), batch.target_BL[:, None])[1]
             gates += steps.gates[0].mean(-1).flatten().tolist()
     assert len(gates) == sum(len(dev.ids("target", row)) + 1 for row in range(dev.rows))
     assert 0.1 < notes.epochs[0].dev_gate < 0.9

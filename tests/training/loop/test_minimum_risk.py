@@ -9,6 +9,7 @@ import torch
 
 import interlinear
 from interlinear.batch import collate
+from interlinear.losses.training_loss import training_loss
 from interlinear.minimum_risk.minimum_risk import RiskOptions, expected_risk, generate_candidates, minimum_risk_loss
 from tests.interlinear.systems import SYSTEMS, every_system, model_of
 from tests.training.loop.test_trainer import assert_the_updates_of_one
@@ -103,7 +104,7 @@ def test_a_share_of_the_likelihood_may_be_added() -> None:
     risk = minimum_risk_loss(model, batch, plain)
     torch.manual_seed(5)
     both = minimum_risk_loss(model, batch, mixed, smoothing=0.1)
-    likelihood = model.loss(batch, 0.1)
+    likelihood = training_loss(model, batch, 0.1)
     torch.testing.assert_close(both.objective, risk.objective + 0.25 * likelihood.objective, rtol=0, atol=1e-9)
     torch.testing.assert_close(both.nats, likelihood.nats, rtol=0, atol=1e-9)
     torch.testing.assert_close(risk.nats, likelihood.nats, rtol=0, atol=1e-9)

@@ -218,9 +218,7 @@ def test_the_alignment_module_links_the_most_probable_token(by: str, uam_toy, tm
         x, y = bundle.tokenizers["source"].encode(read).ids, bundle.tokenizers["target"].encode(written).ids
         batch = collate({"source": [x]}, [y])
         with torch.inference_mode():
-            readouts, attention_weights = bundle.model.teacher_forced(
-                bundle.model.encode(batch), batch.target_BL[:, None]
-            )
+            readouts, attention_weights = bundle.model.unroll(bundle.model.encode(batch), batch.target_BL[:, None])
             q = bundle.model.source_log_probabilities(readouts)[0, 0].tolist()
         links = []
         for j in range(len(y)):

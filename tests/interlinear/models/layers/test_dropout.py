@@ -8,6 +8,7 @@ from torch import Tensor
 
 from interlinear.batch import Batch, collate
 from interlinear.config import ModelConfig, TextVocabulary
+from interlinear.losses.training_loss import training_loss
 from interlinear.models.layers.dropout import drop_words
 from interlinear.models.model import Model, build
 
@@ -43,7 +44,7 @@ def entering(model: Model, batch: Batch) -> tuple[Tensor, Tensor]:
     found: list[Tensor] = []
     parts = [model.get_submodule(name) for name in ("encoders.source.recurrent", "decoder.cells.0.words")]
     hooks = [part.register_forward_pre_hook(lambda _, inputs: found.append(inputs[0])) for part in parts]
-    model.loss(batch)
+    training_loss(model, batch)
     for hook in hooks:
         hook.remove()
     source_BTE, target_LBKE = found
@@ -74,7 +75,7 @@ def test_word_attention_reads_words_that_the_encoder_does_not() -> None:
 def test_padding_stays_zero_and_rows_do_not_depend_on_it() -> None:
     model = model_of(word_dropout=0.5).train()
     short, batch = [[5, 6]], collate({"source": [[5, 6], [4] * LENGTH]}, [[5, 6], [4] * LENGTH])
-    assert torch.isfinite(model.loss(batch).objective)
+    assert torch.isfinite(training_loss(model, batch).objective)
     source_BTE, _ = entering(model, batch)
     assert not source_BTE[0, len(short[0]) + 1 :].any()
 
@@ -104,6 +105,6 @@ def test_hypotheses_of_a_sentence_share_its_mask() -> None:
     model, batch = model_of(state_dropout=0.5).train(), batch_of(2)
     memory = model.encode(batch)
     assert batch.target_BL is not None
-    readouts_BKLR, _ = model.teacher_forced(memory, torch.stack([batch.target_BL] * 3, 1))
+    readouts_BKLR, _ = model.unroll(memory, torch.stack([batch.target_BL] * 3, 1))
     for k in (1, 2):
         torch.testing.assert_close(readouts_BKLR[:, k], readouts_BKLR[:, 0], rtol=0, atol=1e-12)

@@ -6,54 +6,55 @@ prior of a hidden position j and the model's own output as its likelihood (Shank
     P(j | y_1 .. y_l, x)  ~  a_lj P(y_l | y_1 .. y_{l-1}, attention on j alone)
 
 A step with attention on position j alone is the model's own step over a source of that position alone, from the state
-that the attention over all positions has led to. It needs no training, and works for every order of a step.
+that the attention over all positions has led to. It needs no training, and works for every model.
 
 It costs L T steps, each over one position: of short sentences as much as a decoding, of long ones several times that.
 
-Axes: B sentences, K hypotheses of each, L target positions, T source positions, P pairs of both, N of them at once, E
-embedding, V target vocabulary.
+Axes: B sentences, K hypotheses of each, L target positions, T source positions, P pairs of both, N of them at once,
+V target vocabulary.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
-from interlinear.models.layers.step_linear import StepInputs
 from interlinear.models.memory import Memory
-from interlinear.models.recurrent.decoder import Decoder
-from interlinear.models.state import State
+from interlinear.models.protocol import EncoderDecoder
+from interlinear.models.state import WRITTEN, State
+from interlinear.text import BEGIN
 
 MAX_PROBABILITIES = 1 << 24  # of the output layer, computed at once
 
-LogProbabilities = Callable[[Tensor], Tensor]  # of readouts (..., R), over the vocabulary (..., V)
-
 
 def posterior_attention(
-    decoder: Decoder,
-    log_probabilities: LogProbabilities,
-    memory: Memory,
-    states: Sequence[State],
-    words_BKLE: Tensor,
-    target_BKL: Tensor,
-    prior_BKLT: Tensor,
+    model: EncoderDecoder, memory: Memory, source: str, target_BKL: Tensor, prior_BKLT: Tensor
 ) -> Tensor:
-    """The posterior attention over the first text of targets by forced decoding, (B, K, L, T), in at least fp32.
+    """The posterior attention over a source of given targets, (B, K, L, T), in at least fp32.
 
-    states: those before every step. words_BKLE: the embeddings of the words before those of the target. prior_BKLT: the
-    attention over that text. A row sums to 1, and to 0 where the prior does.
+    prior_BKLT: the attention over that source. A row sums to 1, and to 0 where the prior does.
     """
+    before_BKL = F.pad(target_BKL, (1, -1), value=BEGIN)
+    states = states_before(model, memory, before_BKL)
     prior_BKLT = prior_BKLT.to(torch.promote_types(prior_BKLT.dtype, torch.float32))
     log_p_BKLT = torch.empty_like(prior_BKLT)
     for b in range(target_BKL.shape[0]):
         own = memory.map(lambda tensor: tensor[b : b + 1])  # noqa: B023
         for k in range(target_BKL.shape[1]):
             states_1L = steps_as_hypotheses(states, b, k)
-            log_p_BKLT[b, k] = hard_log_likelihoods(
-                decoder, log_probabilities, own, states_1L, words_BKLE[b, k], target_BKL[b, k]
-            )
+            log_p_BKLT[b, k] = hard_log_likelihoods(model, own, source, states_1L, before_BKL[b, k], target_BKL[b, k])
     logits_BKLT = prior_BKLT.log() + log_p_BKLT
     return torch.softmax(logits_BKLT.masked_fill(prior_BKLT == 0, -torch.inf), -1).nan_to_num(0.0)
+
+
+def states_before(model: EncoderDecoder, memory: Memory, before_BKL: Tensor) -> list[State]:
+    """The state before every step, of the words that the steps take."""
+    hypotheses, steps = before_BKL.shape[1:]
+    states = [model.start(memory).resize(memory.positions | {WRITTEN: steps}).repeat(hypotheses)]
+    for token_BK in before_BKL.unbind(2)[:-1]:
+        states.append(model.step(memory, states[-1], token_BK).state)
+    return states
 
 
 def steps_as_hypotheses(states: Sequence[State], row: int, hypothesis: int) -> State:
@@ -67,29 +68,21 @@ def steps_as_hypotheses(states: Sequence[State], row: int, hypothesis: int) -> S
 
 
 def hard_log_likelihoods(
-    decoder: Decoder,
-    log_probabilities: LogProbabilities,
-    memory: Memory,
-    states_1L: State,
-    words_LE: Tensor,
-    target_L: Tensor,
+    model: EncoderDecoder, memory: Memory, source: str, states_1L: State, before_L: Tensor, target_L: Tensor
 ) -> Tensor:
     """log P of each target word with attention on one source position alone, (L, T), of one sentence.
 
-    states_1L: the states before all steps, as hypotheses of the sentence.
+    states_1L: the states before all steps, as hypotheses of the sentence. before_L: the word before each.
     """
-    source = decoder.config.first_text
     steps, positions = len(target_L), memory.positions[source]
     pair_P = torch.arange(steps * positions, device=target_L.device)
     step_P, position_P = pair_P // positions, pair_P % positions
-    rows = max(1, MAX_PROBABILITIES // decoder.config.target.vocabulary)
+    rows = max(1, MAX_PROBABILITIES // model.target_vocabulary)
     parts = []
     for step_N, position_N in zip(step_P.split(rows), position_P.split(rows), strict=True):
-        words_N1E = words_LE[step_N][:, None]
-        step = StepInputs(decoder.precompute(words_N1E))
         state_N1 = states_at(states_1L, source, step_N, position_N)
-        _, output = decoder.advance(memory_at(memory, source, position_N), state_N1, step)
-        log_p_N1V = log_probabilities(decoder.read(words_N1E, output.hidden, output.contexts))
+        step = model.step(memory_at(memory, source, position_N), state_N1, before_L[step_N][:, None])
+        log_p_N1V = model.log_probabilities(step.readout_BKR)
         parts.append(log_p_N1V[:, 0].gather(-1, target_L[step_N][:, None]).squeeze(-1))
     return torch.cat(parts).view(steps, positions)
 
