@@ -22,8 +22,8 @@ from interlinear.models.layers.int8 import Int8Linear
 from interlinear.models.memory import SUMMARY, Candidates, Memory, View
 from interlinear.models.posterior_attention import posterior_attention
 from interlinear.models.protocol import Step, Unrolled
+from interlinear.models.recurrent.composition import build_decoder
 from interlinear.models.recurrent.encoders import ImageEncoder, TextEncoder
-from interlinear.models.recurrent.step_orders import build_decoder
 from interlinear.models.state import State
 from interlinear.text import BEGIN, PAD
 

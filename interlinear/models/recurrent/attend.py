@@ -1,8 +1,7 @@
 """How a decoder reads its sources in one step: one or several, with coverage, with annotations that it updates.
 
-Each class does one part of this. The decoder composes them from its modules when it is built, so that its loop has no
-branches on the configuration. They are plain objects and not modules, so that every parameter keeps its name in the
-decoder.
+Each class does one part of this. `composition.py` makes a decoder of them, whose loop so has no branches on the
+configuration. They are plain objects and not modules: the decoder has their modules, by name.
 
 Axes: B sentences, K hypotheses of each, T source positions, E embedding, H hidden, D annotation, A attention size,
 C all contexts side by side.
@@ -16,8 +15,9 @@ import torch
 from torch import Tensor
 
 from interlinear.models.attention_weights import STATES, WORDS
-from interlinear.models.layers.step_linear import StepInputs, at_least_fp32, product_dtype
+from interlinear.models.layers.step_linear import StepInputs, StepLinear, at_least_fp32, product_dtype
 from interlinear.models.memory import Memory, View, view_name
+from interlinear.models.protocol import EncoderOutput
 from interlinear.models.recurrent.attention import Attention, context, masked_softmax, masked_softmax_where_present
 from interlinear.models.recurrent.coverage import Coverage
 from interlinear.models.recurrent.memory_update import MemoryUpdate
@@ -45,11 +45,31 @@ class AttentionResult:
 
 
 class Attend(Protocol):
-    """Attends to all sources with a query (B, K, H); `before_BKH` is the top layer's state before this step."""
+    """Attention over all sources."""
+
+    def views(self, source: str, read: EncoderOutput, dtype: torch.dtype) -> dict[str, View]:
+        """What is attended to in a source, by name; values in the precision of the loop's products."""
+        ...
+
+    def start(self, memory: Memory) -> State:
+        """The leaves of the decoder's state that attention changes, before the first word."""
+        ...
+
+    def precompute(self, words: Tensor) -> dict[StepLinear, Tensor]:
+        """The terms of maps inside the recurrence that are known before it starts: of words (..., E), or a bias."""
+        ...
 
     def __call__(
         self, step: StepInputs, memory: Memory, state: State, query_BKH: Tensor, before_BKH: Tensor
-    ) -> AttentionResult: ...
+    ) -> AttentionResult:
+        """The attention of a query (B, K, H); `before_BKH` is the top layer's state before this step."""
+        ...
+
+    def update(
+        self, step: StepInputs, memory: Memory, state: State, hidden_BKH: Tensor, attended: AttentionResult
+    ) -> Leaves:
+        """The leaves that change after the cells, which have led to `hidden_BKH`."""
+        ...
 
 
 class NoCoverage:
@@ -216,24 +236,35 @@ class SingleSource:
     def __init__(
         self, source: str, attention: Attention, annotations: OptionalMemoryUpdate, coverage: OptionalCoverage
     ) -> None:
-        self.source, self.attention, self.annotations = source, attention, annotations
-        self.coverages = {source: coverage}
+        self.source, self.attention, self.annotations, self.coverage = source, attention, annotations, coverage
 
-    def prepare(self, source: str, states_BTD: Tensor) -> tuple[Tensor, Tensor]:
-        """Keys and values, computed once a sentence."""
-        return self.annotations.keys(self.attention, states_BTD), states_BTD
+    def views(self, source: str, read: EncoderOutput, dtype: torch.dtype) -> dict[str, View]:
+        keys = self.annotations.keys(self.attention, read.states_BTD)
+        values, covered = self.annotations.values(read.states_BTD, dtype), self.coverage.share(read.states_BTD)
+        return {view_name(source, STATES): View(source, keys, values, covered, read.padding_BT)}
+
+    def start(self, memory: Memory) -> State:
+        leaves = self.annotations.start(memory) | self.coverage.start(memory)
+        return State(leaves, dict.fromkeys(leaves, self.source))
+
+    def precompute(self, words: Tensor) -> dict[StepLinear, Tensor]:
+        return {}
 
     def __call__(
         self, step: StepInputs, memory: Memory, state: State, query_BKH: Tensor, before_BKH: Tensor
     ) -> AttentionResult:
         view = memory.views[view_name(self.source, STATES)]
-        coverage = self.coverages[self.source]
-        keys, values, share = self.annotations.read(self.attention, coverage, view, state)
-        energy_BKT = self.attention.energies(step, query_BKH, keys, *coverage.current(state))
+        keys, values, share = self.annotations.read(self.attention, self.coverage, view, state)
+        energy_BKT = self.attention.energies(step, query_BKH, keys, *self.coverage.current(state))
         weights_BKT = masked_softmax(energy_BKT, view.padding_BT)
         context_BKD = context(weights_BKT, values)
-        leaves = coverage.update(state, weights_BKT, share, before_BKH)
+        leaves = self.coverage.update(state, weights_BKT, share, before_BKH)
         return AttentionResult(context_BKD, {STATES: context_BKD}, {(self.source, STATES): weights_BKT}, leaves=leaves)
+
+    def update(
+        self, step: StepInputs, memory: Memory, state: State, hidden_BKH: Tensor, attended: AttentionResult
+    ) -> Leaves:
+        return self.annotations.update(step, memory, state, hidden_BKH, attended)
 
 
 class SeveralSources:
@@ -242,9 +273,18 @@ class SeveralSources:
     def __init__(self, combination: Combination, coverages: Mapping[str, OptionalCoverage]) -> None:
         self.combination, self.coverages = combination, coverages
 
-    def prepare(self, source: str, states_BTD: Tensor) -> tuple[Tensor, Tensor]:
-        """A source's keys and values, computed once a sentence."""
-        return self.combination.prepare(source, states_BTD)
+    def views(self, source: str, read: EncoderOutput, dtype: torch.dtype) -> dict[str, View]:
+        keys, values = self.combination.prepare(source, read.states_BTD)
+        covered = self.coverages[source].share(read.states_BTD)
+        return {view_name(source, STATES): View(source, keys, values.to(dtype), covered, read.padding_BT)}
+
+    def start(self, memory: Memory) -> State:
+        parts = {source: coverage.start(memory) for source, coverage in self.coverages.items()}
+        leaves = {name: leaf for part in parts.values() for name, leaf in part.items()}
+        return State(leaves, {name: source for source, part in parts.items() for name in part})
+
+    def precompute(self, words: Tensor) -> dict[StepLinear, Tensor]:
+        return self.combination.precompute(words)
 
     def __call__(
         self, step: StepInputs, memory: Memory, state: State, query_BKH: Tensor, before_BKH: Tensor
@@ -258,6 +298,11 @@ class SeveralSources:
         weights = {(source, STATES): weights_BKT for source, weights_BKT in read.weights.items()}
         return AttentionResult(read.context, {STATES: read.context}, weights, read.source_weights, leaves)
 
+    def update(
+        self, step: StepInputs, memory: Memory, state: State, hidden_BKH: Tensor, attended: AttentionResult
+    ) -> Leaves:
+        return {}
+
 
 class WithWords:
     """Attention over a source's words beside that over its states (Wu et al. 2018, equations 5 to 8).
@@ -268,6 +313,14 @@ class WithWords:
     def __init__(self, attend: Attend, source: str, attention: Attention, may_be_absent: bool) -> None:
         self.attend, self.source, self.attention = attend, source, attention
         self.normalize = softmax_where_present if may_be_absent else softmax_over_view
+        self.start, self.precompute, self.update = attend.start, attend.precompute, attend.update
+
+    def views(self, source: str, read: EncoderOutput, dtype: torch.dtype) -> dict[str, View]:
+        views = self.attend.views(source, read, dtype)
+        if read.words_BTE is None:
+            return views
+        keys, values, covered = self.attention.keys(read.words_BTE), read.words_BTE.to(dtype), read.states_BTD[..., :0]
+        return views | {view_name(source, WORDS): View(source, keys, values, covered, read.padding_BT)}
 
     def __call__(
         self, step: StepInputs, memory: Memory, state: State, query_BKH: Tensor, before_BKH: Tensor

@@ -60,11 +60,10 @@ class AdditiveAttention(KeyProjection):
         self.query = StepLinear(query_size, size)
         self.key = nn.Linear(value_size, size)
         self.energy = nn.Linear(size, 1, bias=False)
-        if coverage_size:
-            self.covered = nn.Linear(coverage_size, size, bias=False)
+        self.covered = nn.Linear(coverage_size, size, bias=False) if coverage_size else None
 
     def energies(self, step: StepInputs, query_BKH: Tensor, keys: Tensor, *coverage_BKTC: Tensor) -> Tensor:
-        covered = [self.covered(coverage.to(keys.dtype)) for coverage in coverage_BKTC]
+        covered = [] if self.covered is None else [self.covered(coverage.to(keys.dtype)) for coverage in coverage_BKTC]
         return additive_energy(self.energy, step(self.query, query_BKH)[:, :, None], per_hypothesis(keys), *covered)
 
 

@@ -182,19 +182,16 @@ class FlatCombination(AttentionWithSentinel):
         self.query = StepLinear(config.hidden, size)
         self.energy = nn.Linear(size, 1, bias=False)
         self.keys = nn.ModuleDict({source: nn.Linear(annotation, size) for source in config.sources})
-        if not config.share_projections:
-            self.values = nn.ModuleDict({source: nn.Linear(annotation, self.size) for source in config.sources})
-        if coverage_size:
-            self.covered = nn.ModuleDict(
-                {source: nn.Linear(coverage_size, size, bias=False) for source in config.sources}
-            )
+        own = [] if config.share_projections else config.sources
+        self.values = nn.ModuleDict({source: nn.Linear(annotation, self.size) for source in own})
+        covered = config.sources if coverage_size else []
+        self.covered = nn.ModuleDict({source: nn.Linear(coverage_size, size, bias=False) for source in covered})
         self.add_sentinel(config)
-        self.shared = bool(config.share_projections)
 
     def prepare(self, source: str, states_BTD: Tensor) -> tuple[Tensor, Tensor]:
         """Keys (B, T, A) and values (B, T, C) of a source, computed once per sentence."""
         keys: Tensor = self.keys[source](states_BTD)
-        return keys, keys if self.shared else self.values[source](states_BTD)
+        return keys, self.values[source](states_BTD) if source in self.values else keys
 
     def forward(
         self, step: StepInputs, query: Tensor, before: Tensor, views: Mapping[str, View], covered: Covered
@@ -214,7 +211,7 @@ class FlatCombination(AttentionWithSentinel):
         nothing_B1 = padding_BT.all(-1, keepdim=True)
         alpha_BKT = masked_softmax_where_present(torch.cat(energies, -1), padding_BT & ~nothing_B1, nothing_B1)
         parts = alpha_BKT.split([padding.shape[1] for padding in paddings], -1)
-        weights = dict(zip(views, parts, strict=False))
+        weights = dict(zip(views, parts[: len(views)], strict=True))
         source_weights = {source: weights_BKT.sum(-1) for source, weights_BKT in weights.items()}
         contexts = [context(weights[source], view.values_BTD) for source, view in views.items()]
         for weight_BK1, (_, value_BKC) in zip(parts[len(views) :], sentinels, strict=True):

@@ -7,22 +7,43 @@
 Axes: B sentences, K hypotheses of each, H hidden, C all contexts side by side.
 """
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from interlinear.config import ModelConfig
 from interlinear.models.attention_weights import AttentionWeights
 from interlinear.models.layers.step_linear import StepInputs, StepLinear
 from interlinear.models.memory import SUMMARY, Memory
 from interlinear.models.recurrent.cells import build_cell
-from interlinear.models.recurrent.decoder import CellInput, HasPrecomputed, RecurrentDecoder, StepOutput
+from interlinear.models.recurrent.decoder import CellInput, DecoderParts, HasPrecomputed, RecurrentDecoder, StepOutput
 from interlinear.models.state import State
 
 
-class BahdanauDecoder(RecurrentDecoder):
+class DecoderWithReadout(RecurrentDecoder):
+    """A decoder whose readout is a map of word, state and contexts."""
+
+    def __init__(self, config: ModelConfig, parts: DecoderParts) -> None:
+        super().__init__(config, parts)
+        doubled = config.readout_size * (2 if config.readout == "maxout" else 1)
+        self.readout = nn.Linear(config.embedding + config.hidden + parts.contexts, doubled)
+
+    def read_steps(self, words_BKLE: Tensor, outputs: list[StepOutput]) -> Tensor:
+        """The readouts (B, K, L, R) of all steps, in one product."""
+        hidden_BKLH = torch.stack([output.hidden for output in outputs], 2)
+        contexts_BKLC = torch.stack([output.contexts for output in outputs], 2)
+        return self.read(words_BKLE, hidden_BKLH, contexts_BKLC)
+
+    def read(self, words: Tensor, hidden: Tensor, contexts: Tensor) -> Tensor:
+        """t_i = W_y y_{i-1} + W s_i + W^a c_i + W^b c_i^b (Wu et al. 2018, equation 10), then the activation."""
+        readout: Tensor = self.readout(torch.cat([words, hidden.to(words.dtype), contexts.to(words.dtype)], -1))
+        if self.config.readout == "maxout":
+            return torch.amax(readout.unflatten(-1, (-1, 2)), -1)
+        return readout if self.config.readout == "linear" else torch.tanh(readout)
+
+
+class BahdanauDecoder(DecoderWithReadout):
     """Attend with the state before, then the cells take the contexts (Bahdanau et al. 2015)."""
 
     def advance(self, memory: Memory, state: State, step: StepInputs) -> tuple[State, StepOutput]:
@@ -30,14 +51,14 @@ class BahdanauDecoder(RecurrentDecoder):
         return self.attend_then_run(memory, state, step, before_BKH, before_BKH)
 
 
-class ConditionalDecoder(RecurrentDecoder):
+class ConditionalDecoder(DecoderWithReadout):
     """An opening cell takes the word, s~ = f(s, y) (Meng et al. 2016, equation 7); attend with s~, then the cells take
     the contexts. The opening cell goes on with the lowest layer's state."""
 
     words_enter_cells = False
 
-    def add_opening(self) -> None:
-        config = self.config
+    def __init__(self, config: ModelConfig, parts: DecoderParts) -> None:
+        super().__init__(config, parts)
         self.opening = build_cell(config, config.embedding, 0)
 
     def recurrent_parts(self) -> list[HasPrecomputed]:
@@ -61,12 +82,11 @@ class LuongDecoder(RecurrentDecoder):
 
     contexts_enter_cells = False
 
-    @property
-    def first_inputs(self) -> int:
-        return self.config.hidden
+    mixture_enters_cells = True
 
-    def add_readout(self, contexts: int) -> None:
-        self.mixing = StepLinear(contexts + self.config.hidden, self.config.hidden)
+    def __init__(self, config: ModelConfig, parts: DecoderParts) -> None:
+        super().__init__(config, parts)
+        self.mixing = StepLinear(parts.contexts + config.hidden, config.hidden)
 
     def start(self, memory: Memory) -> State:
         state = super().start(memory)
@@ -81,7 +101,7 @@ class LuongDecoder(RecurrentDecoder):
         inputs = torch.cat([attended.context, cells.hidden.to(attended.context.dtype)], -1)
         mixture = torch.tanh(step(self.mixing, inputs))
         leaves = state.leaves | cells.leaves | attended.leaves | {"mixture": mixture}
-        leaves |= self.annotations.update(step, memory, state, cells.hidden, attended)
+        leaves |= self.attend.update(step, memory, state, cells.hidden, attended)
         weights = AttentionWeights(attended.weights, source_weights=attended.source_weights)
         return State(leaves, state.axes), StepOutput(mixture, attended.context, weights)
 
@@ -93,13 +113,8 @@ class LuongDecoder(RecurrentDecoder):
         return hidden
 
 
-ORDERS: dict[str, Callable[[ModelConfig], RecurrentDecoder]] = {
+ORDERS: dict[str, type[RecurrentDecoder]] = {
     "bahdanau": BahdanauDecoder,
     "conditional": ConditionalDecoder,
     "luong": LuongDecoder,
 }
-
-
-def build_decoder(config: ModelConfig) -> RecurrentDecoder:
-    """The decoder of the recipe's order of a step."""
-    return ORDERS[config.decoder](config)
