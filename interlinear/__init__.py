@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from interlinear.alignment.links import Alignment
     from interlinear.api import align, load, translate
     from interlinear.bundle import Bundle
-    from interlinear.config import ModelConfig
+    from interlinear.config import ModelConfig, RecurrentConfig, TransformerConfig
     from interlinear.explanation import Explanation
     from interlinear.generation.request import GenerationResult
     from interlinear.models.model import Model, build
@@ -21,7 +21,9 @@ _MODULES = {
     "GenerationResult": "interlinear.generation.request",
     "Model": "interlinear.models.model",
     "ModelConfig": "interlinear.config",
+    "RecurrentConfig": "interlinear.config",
     "SearchOptions": "interlinear.search",
+    "TransformerConfig": "interlinear.config",
     "align": "interlinear.api",
     "build": "interlinear.models.model",
     "load": "interlinear.api",
@@ -36,7 +38,9 @@ __all__ = [
     "GenerationResult",
     "Model",
     "ModelConfig",
+    "RecurrentConfig",
     "SearchOptions",
+    "TransformerConfig",
     "align",
     "build",
     "load",

@@ -40,7 +40,7 @@ CLASSES = {
 
 
 def has_gates(generation: SequenceGenerator) -> bool:
-    return generation.bundle.card.model.contextual_gates
+    return "gated" in generation.bundle.model.attention_kinds
 
 
 def analyse_gates(generation: SequenceGenerator, data: str, test: str, data_root: Path | None) -> GateAnalysis:

@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from interlinear.config import ModelConfig
+from interlinear.config import AnyModelConfig
 from interlinear.errors import UsageError
 from interlinear.metrics.score import Score
 from interlinear.search import LONGEST, SearchOptions
@@ -29,7 +29,7 @@ class ModelCard(BaseModel):
     format: int = FORMAT
     task: Task = "translation"
     languages: dict[str, str] = Field({}, description="language code of every source and of the target")
-    model: ModelConfig
+    model: AnyModelConfig
     search: SearchOptions = Field(SearchOptions(), description="the recipe's search options")
     limits: Limits = Limits()
     recipe: dict[str, Any] = Field({}, description="the training recipe, kept as a record")

@@ -21,7 +21,7 @@ def training_loss(model: Model, batch: Batch, smoothing: float = 0.0, guide_weig
     If the batch has a guide, the loss of guided attention is added, times `guide_weight`; with words of images and an
     alignment module their losses. Nats and label smoothing cover the target's words.
     """
-    reports_gate = model.config.contextual_gates and not model.training
+    reports_gate = "gated" in model.attention_kinds and not model.training
     passed = ForwardPass.of(model, batch, attention=batch.guide_BLT is not None or reports_gate)
     loss = passed.word_loss(torch.zeros_like(passed.lengths_B), passed.lengths_B, passed.width, smoothing)
     if model.image_words is not None:

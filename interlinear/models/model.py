@@ -17,13 +17,13 @@ from interlinear.devices import to_device
 from interlinear.models.attention_reading import POSTERIOR, READINGS, AttentionReading
 from interlinear.models.attention_weights import STATES, AttentionWeights
 from interlinear.models.initialization import draw_seed, initialize, seed_of
+from interlinear.models.kinds import KINDS
 from interlinear.models.layers.dropout import drop_words
 from interlinear.models.layers.int8 import Int8Linear
 from interlinear.models.memory import SUMMARY, Candidates, Memory, View
 from interlinear.models.posterior_attention import posterior_attention
 from interlinear.models.protocol import Step, Unrolled
-from interlinear.models.recurrent.composition import build_decoder
-from interlinear.models.recurrent.encoders import ImageEncoder, TextEncoder
+from interlinear.models.recurrent.encoders import ImageEncoder
 from interlinear.models.state import State
 from interlinear.text import BEGIN, PAD
 
@@ -31,16 +31,16 @@ OUTPUT = "output"  # the key of a model's own candidates in its memory
 
 
 class Model(nn.Module):
-    """A recurrent encoder-decoder with the attention mechanisms that the config selects."""
+    """Encoders of the sources, a decoder and an output layer, of the kind and with the parts that the config names."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.config = config
+        self.config, kind = config, KINDS[config.kind]
         seed = draw_seed()
         self.encoders = nn.ModuleDict()
         for name, source in config.sources.items():
             if isinstance(source, TextVocabulary):
-                self.encoders[name] = TextEncoder(config, source.vocabulary)
+                self.encoders[name] = kind.text_encoder(config, source.vocabulary)
                 continue
             with torch.random.fork_rng(devices=[]):  # an image network initialises its own weights
                 torch.default_generator.manual_seed(seed_of(seed, f"encoders.{name}"))
@@ -48,26 +48,27 @@ class Model(nn.Module):
         # The alignment module pads targets with <null>, which is PAD: its embedding must then be trained.
         null = None if config.alignment_module else PAD
         self.target_words = nn.Embedding(config.target.vocabulary, config.embedding, padding_idx=null)
-        self.decoder = build_decoder(config)
+        self.decoder = kind.decoder(config)
         self.output = nn.Linear(config.readout_size, config.target.vocabulary)
         self.alignment = None
         if config.alignment_module:
             ((self.source, words),) = config.texts.items()
             self.alignment = nn.Linear(config.readout_size, words.vocabulary)
-        read = config.combined_size if config.has_one_softmax else config.annotation
         self.image_words = (
-            nn.ModuleDict({name: nn.Linear(read, config.target.vocabulary) for name in config.images})
+            nn.ModuleDict({name: nn.Linear(config.region_value, config.target.vocabulary) for name in config.images})
             if config.image_words
             else None
         )
         if config.tie_embeddings in ("output", "all"):
             self.output.weight = self.target_words.weight
         if config.tie_embeddings == "all":
-            for text in self.texts.values():
-                text.words.weight = self.target_words.weight
+            for embedding in self.source_words:
+                embedding.weight = self.target_words.weight
         self.output_dropout = config.dropout if config.output_dropout is None else config.output_dropout
         networks = [image.network for image in self.images.values() if image.network is not None]
-        initialize(self, config, seed, self.embeddings, networks)
+        initialize(self, config, seed, kind.matrices(config), self.embeddings, networks)
+        if kind.set_weights:
+            kind.set_weights(self, config, seed)
 
     @property
     def target_vocabulary(self) -> int:
@@ -91,9 +92,9 @@ class Model(nn.Module):
         return self.config.readout_size
 
     @property
-    def texts(self) -> dict[str, TextEncoder]:
-        """Encoders of the text sources, by name."""
-        return {name: cast(TextEncoder, self.encoders[name]) for name in self.config.texts}
+    def source_words(self) -> list[nn.Embedding]:
+        """The word embeddings of every text source."""
+        return [cast(nn.Embedding, self.encoders[name].words) for name in self.config.texts]
 
     @property
     def images(self) -> dict[str, ImageEncoder]:
@@ -237,7 +238,7 @@ class Model(nn.Module):
     @property
     def embeddings(self) -> list[nn.Embedding]:
         """Word embeddings of every text source and of the target."""
-        return [*(text.words for text in self.texts.values()), self.target_words]
+        return [*self.source_words, self.target_words]
 
     def parameter_counts(self) -> dict[str, int]:
         """Number of parameters by part of the model; shared parameters count once."""

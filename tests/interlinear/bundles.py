@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from interlinear.bundle import Bundle, ModelCard, load, write_bundle
-from interlinear.config import ImageGrid, ModelConfig, TextVocabulary
+from interlinear.config import ImageGrid, RecurrentConfig, TextVocabulary
 from interlinear.models.model import Model, build
 from interlinear.text import Tokenizer
 
@@ -26,6 +26,6 @@ def untrained(
     target = texts.pop("target")
     sizes = {"embedding": 8, "hidden": 8, "initialization": "uniform", "initialization_scale": 1.2}
     torch.manual_seed(seed)
-    model = build(ModelConfig(**sizes | config, sources={**texts, **(images or {})}, target=target)).eval()
+    model = build(RecurrentConfig(**sizes | config, sources={**texts, **(images or {})}, target=target)).eval()
     write_bundle(folder, model, dict(tokenizers), ModelCard(model=model.config, **(card or {})))
     return load(folder)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from interlinear.config import ModelConfig, TextVocabulary
+from interlinear.config import RecurrentConfig, TextVocabulary
 from interlinear.models.model import Model, build
 from tests.parameters import slow_but
 from training.recipe import load_recipe
@@ -49,4 +49,4 @@ def model_of(system: str, vocabulary: int = 9) -> Model:
     sizes = {"embedding": 6, "hidden": 5, "initialization": "uniform", "initialization_scale": 1.2}
     torch.manual_seed(5)
     words = TextVocabulary(vocabulary=vocabulary)
-    return build(ModelConfig(**{**chosen, **sizes}, sources={"source": words}, target=words)).double().eval()
+    return build(RecurrentConfig(**{**chosen, **sizes}, sources={"source": words}, target=words)).double().eval()

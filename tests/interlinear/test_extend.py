@@ -62,12 +62,12 @@ def test_a_combination_reads_both_sources(folder):
     program = """
 import torch
 from interlinear.batch import collate
-from interlinear.config import ModelConfig, TextVocabulary
+from interlinear.config import RecurrentConfig, TextVocabulary
 from interlinear.models.model import build
 
 words = TextVocabulary(vocabulary=9)
 config = {"combination": "mean", "embedding": 6, "hidden": 5}
-model = build(ModelConfig(**config, sources={"source": words, "mt": words}, target=words)).double().eval()
+model = build(RecurrentConfig(**config, sources={"source": words, "mt": words}, target=words)).double().eval()
 for mt in ([[4, 5]], [[8, 5]], [None]):
     batch = collate({"source": [[5, 6, 7]], "mt": mt}, [[6, 7]])
     readout, weights = model.unroll(model.encode(batch), batch.target_BL[:, None])

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from interlinear.batch import Batch, collate
-from interlinear.config import ModelConfig, TextVocabulary
+from interlinear.config import RecurrentConfig, TextVocabulary
 from interlinear.losses.training_loss import training_loss
 from interlinear.models.model import Model, build
 from interlinear.text import BEGIN, END
@@ -32,7 +32,7 @@ class TranscriptionResult:
     extra_loss: Tensor | float = 0.0
 
 
-Transcription = Callable[[dict[str, Tensor], ModelConfig, list[int], list[int]], TranscriptionResult]
+Transcription = Callable[[dict[str, Tensor], RecurrentConfig, list[int], list[int]], TranscriptionResult]
 
 
 def small(**variant: Any) -> Model:
@@ -42,7 +42,7 @@ def small(**variant: Any) -> Model:
     sizes: dict[str, Any] = {"embedding": 4, "hidden": 3, "initialization": "uniform", "initialization_scale": 0.8}
     if variant.get("attention", "additive") == "additive":
         sizes["attention_size"] = 5
-    return build(ModelConfig(sources={"source": words}, target=words, **{**sizes, **variant})).double().eval()
+    return build(RecurrentConfig(sources={"source": words}, target=words, **{**sizes, **variant})).double().eval()
 
 
 def close(ours: Tensor, theirs: Tensor, what: str) -> None:

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from interlinear.batch import collate
+from interlinear.models.layers.layer_norm import LayerNorm
 from interlinear.models.model import Model
-from interlinear.models.recurrent.cells import LayerNorm
 from interlinear.text import END
 from tests.papers import test_interactive_attention, test_unsupervised_alignment, test_word_attention
 from tests.papers.agreement import SOURCES, TARGETS, Transcription, agrees, small, stepping_agrees

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from interlinear.batch import Batch, ImageInput, collate
-from interlinear.config import ImageGrid, ModelConfig, TextVocabulary
+from interlinear.config import ImageGrid, RecurrentConfig, TextVocabulary
 from interlinear.losses.training_loss import training_loss
 from interlinear.models.model import Model, build
 from interlinear.text import END, PAD
@@ -54,7 +54,7 @@ def small(**variant: Any) -> Model:
     }  # fmt: skip
     sources = {"source": words, "mt": words, "image": ImageGrid(rows=2, columns=2, features=FEATURES)}
     chosen = {name: sources[name] for name in variant.pop("sources", sources)}
-    return build(ModelConfig(sources=chosen, target=words, **{**sizes, **variant})).double().eval()
+    return build(RecurrentConfig(sources=chosen, target=words, **{**sizes, **variant})).double().eval()
 
 
 def batch_of(model: Model, rows: list[int]) -> Batch:

@@ -28,7 +28,7 @@ from filelock import FileLock
 
 from interlinear.batch import collate, stack_images
 from interlinear.bundle import Limits, ModelCard, Task, load, write_bundle
-from interlinear.config import ImageGrid, ImageNetwork, ModelConfig, TextVocabulary
+from interlinear.config import ImageGrid, ImageNetwork, RecurrentConfig, TextVocabulary
 from interlinear.images.decode import blank_image
 from interlinear.losses.training_loss import training_loss
 from interlinear.metrics.score import Score
@@ -162,7 +162,7 @@ def train(
     }
     vocabularies = {name: TextVocabulary(vocabulary=tokenizer.size) for name, tokenizer in tokenizers.items()}
     target = vocabularies.pop("target")
-    config = ModelConfig(
+    config = RecurrentConfig(
         embedding=64,
         hidden=64,
         tie_embeddings="output",

@@ -13,7 +13,7 @@ import yaml
 
 from interlinear.batch import Batch, ImageInput, collate
 from interlinear.bundle import Bundle, ModelCard
-from interlinear.config import Architecture, ImageGrid, ModelConfig
+from interlinear.config import ImageGrid, RecurrentArchitecture, RecurrentConfig
 from interlinear.errors import RecipeError
 from interlinear.generation.generator import SequenceGenerator
 from interlinear.generation.request import GenerationResult, Request
@@ -103,12 +103,12 @@ def drawn(number: int) -> dict[str, Any]:
     }
 
 
-def read(content: dict[str, Any]) -> tuple[Recipe, ModelConfig]:
+def read(content: dict[str, Any]) -> tuple[Recipe, RecurrentConfig]:
     recipe = validate_recipe("drawn", content)
     return recipe, recipe.model_for(dict.fromkeys([*recipe.texts, "target"], TOKENIZER.size), {"grid": GRID})
 
 
-def accepted(content: dict[str, Any]) -> tuple[Recipe, ModelConfig]:
+def accepted(content: dict[str, Any]) -> tuple[Recipe, RecurrentConfig]:
     """The recipe after removing what is refused: the model key that the message names first, or a source."""
     model, sources = content["model"], content["sources"]
     while True:
@@ -124,7 +124,7 @@ def accepted(content: dict[str, Any]) -> tuple[Recipe, ModelConfig]:
                 sources.popitem()
 
 
-def batch_for(config: ModelConfig) -> Batch:
+def batch_for(config: RecurrentConfig) -> Batch:
     """A batch in which every source is missing from a row, if there are several."""
     rows = len(LINES)
     several = len(config.sources) > 1
@@ -183,7 +183,7 @@ def search_and_explain(model: Model, options: SearchOptions) -> None:
 
 
 def test_every_model_key_is_sampled() -> None:
-    assert set(CHOICES) == set(Architecture.model_fields)
+    assert set(CHOICES) == set(RecurrentArchitecture.model_fields) - {"kind"}
 
 
 @pytest.mark.parametrize("part", [0, 1, *(pytest.param(part, marks=pytest.mark.slow) for part in range(2, PARTS))])

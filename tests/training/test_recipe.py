@@ -39,6 +39,8 @@ def test_a_default_is_ignored_if_the_recipe_unsets_its_key() -> None:
     ("setting", "says"),
     [
         ("model.layrs=2", "model.layrs: unknown key. Did you mean layers?"),
+        ("model.kind=perceptron", "model.kind: should be recurrent or transformer"),
+        ("model.heads=4", "model.heads: unknown key"),
         ("nonsense=1", "nonsense: unknown key"),
         ("model.gru=paper", "model.gru: has no effect with cell: lstm"),
         ("model.encoder_stacks=interleaved", "encoder_stacks: has no effect with one encoder layer"),

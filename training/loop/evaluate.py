@@ -89,7 +89,7 @@ class Evaluator:
         outputs = self.dev_outputs()
         bleu, rouge = self.scores_of(outputs)
         decisive = rouge.score if rouge else bleu.score if self.settings.score == "bleu" else -perplexity
-        gate = float(sums[1]) / tokens if self.model.config.contextual_gates else None
+        gate = float(sums[1]) / tokens if "gated" in self.model.attention_kinds else None
         return DevEvaluation(perplexity, bleu, rouge, decisive, gate, outputs)
 
     def sums_of(self, batch: Batch) -> Tensor:

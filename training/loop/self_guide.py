@@ -59,7 +59,7 @@ def align_rows(
     source = model.config.first_text
     lengths = data.row_lengths(TARGET, rows)
     for batch_rows in batches(rows[np.argsort(lengths, kind="stable")], np.sort(lengths)):
-        texts = {name: [data.ids(name, row) for row in batch_rows] for name in model.texts}
+        texts = {name: [data.ids(name, row) for row in batch_rows] for name in model.config.texts}
         batch = collate(
             {name: [ids if len(ids) or name == source else None for ids in column] for name, column in texts.items()},
             [data.ids(TARGET, row) for row in batch_rows],

@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from interlinear.config import Architecture
+from interlinear.config import RecurrentArchitecture, TransformerArchitecture
 from interlinear.errors import RecipeError
 from interlinear.minimum_risk.minimum_risk import RiskOptions
 from interlinear.search import SearchOptions
@@ -152,14 +152,17 @@ def recipe_error(name: str, error: ValidationError) -> RecipeError:
     first = error.errors()[0]
     location = list(first["loc"])
     section: type[BaseModel] = TextSettings
-    # the union's tag, which is not a key
+    model: type[BaseModel] = RecurrentArchitecture
+    # A union's tag is not a key.
     if location[:1] == ["sources"] and len(location) > 2 and location.pop(2) == "image":
         section = ImageSettings
+    if location[:1] == ["model"] and len(location) > 1 and location.pop(1) == "transformer":
+        model = TransformerArchitecture
     key = ".".join(str(part) for part in location if not is_union_branch(part))
     if first["type"] == "extra_forbidden":
         models: dict[str, type[BaseModel]] = {
             "": Recipe,
-            "model": Architecture,
+            "model": model,
             "training": TrainingSettings,
             "training.risk": RiskOptions,
             "training.guide": GuideSettings,
@@ -175,7 +178,7 @@ def recipe_error(name: str, error: ValidationError) -> RecipeError:
     if location and is_union_branch(location[-1]):  # a value that matches none of its allowed types
         messages = (other["msg"] for other in error.errors() if other["loc"][:-1] == first["loc"][:-1])
         message = ", or ".join(text.removeprefix("Input should be ") if i else text for i, text in enumerate(messages))
-    if first["type"] == "value_error" and ": " in message:  # a validator that compares keys names the key
+    if first["type"] in ("value_error", "model_kind") and ": " in message:  # the message names the key
         rule, _, message = message.partition(": ")
         key = f"{key}.{rule}" if key else rule
     return RecipeError(f"{name}: {key}", message[:1].lower() + message[1:])

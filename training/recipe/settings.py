@@ -12,17 +12,20 @@ from pydantic import (
     Discriminator,
     Field,
     Tag,
+    TypeAdapter,
     ValidationError,
     field_validator,
     model_validator,
 )
 
 from interlinear.components import OPTIMIZERS
-from interlinear.config import Architecture, ImageGrid, ImageNetwork, ModelConfig, TextVocabulary
+from interlinear.config import AnyArchitecture, AnyModelConfig, ImageGrid, ImageNetwork, ModelConfig, TextVocabulary
 from interlinear.errors import RecipeError
 from interlinear.minimum_risk.minimum_risk import RiskOptions
 from interlinear.search import LONGEST, SearchOptions
 from interlinear.source_names import MT
+
+MODEL_CONFIG: TypeAdapter[ModelConfig] = TypeAdapter(AnyModelConfig)
 
 
 class RecipeSection(BaseModel):
@@ -261,7 +264,7 @@ class Recipe(RecipeSection):
     sources: dict[str, SourceSettings] = Field(min_length=1)
     target: TargetSettings
     joint_vocabulary: bool = Field(False, description="one vocabulary for all texts, sources and target")
-    model: Architecture
+    model: AnyArchitecture
     training: TrainingSettings
     search: SearchOptions = SearchOptions()
 
@@ -355,9 +358,8 @@ class Recipe(RecipeSection):
             for name, source in self.sources.items()
         }
         try:
-            return ModelConfig(
-                **self.model.model_dump(), sources=sources, target=TextVocabulary(vocabulary=vocabularies["target"])
-            )
+            target = TextVocabulary(vocabulary=vocabularies["target"])
+            return MODEL_CONFIG.validate_python(self.model.model_dump() | {"sources": sources, "target": target})
         except ValidationError as error:
             raise RecipeError("model", error.errors()[0]["msg"].removeprefix("Value error, ")) from None
 

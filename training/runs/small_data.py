@@ -2,6 +2,7 @@
 
 from collections.abc import Collection
 
+from interlinear.config import RecurrentArchitecture
 from training.recipe import Recipe, TrainingSettings
 
 FEW_PAIRS = 5000  # for which there is a recipe
@@ -15,8 +16,9 @@ def recommend(recipe: Recipe, pairs: int) -> str:
     """A sentence on the recipe for a few thousand pairs; empty where a recipe is regularized as that is or reads more
     than a source, and for more pairs. The figures are in docs/recipes.md too."""
     model = recipe.model
-    regularized = model.layer_norm or model.word_dropout or model.state_dropout
-    if pairs >= FEW_PAIRS or regularized or set(recipe.sources) != {"source"} or recipe.target.operations_on:
+    if not isinstance(model, RecurrentArchitecture) or model.layer_norm or model.word_dropout or model.state_dropout:
+        return ""
+    if pairs >= FEW_PAIRS or set(recipe.sources) != {"source"} or recipe.target.operations_on:
         return ""
     return (
         f"{pairs:,} pairs are few, and the recipe rnnsearch_low_resource is made for that: with 2,697 pairs it had "

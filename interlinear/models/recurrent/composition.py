@@ -6,7 +6,7 @@ Every part is made here and given to the decoder, whose modules have the names t
 from torch import nn
 
 from interlinear.components import ATTENTIONS
-from interlinear.config import ModelConfig
+from interlinear.config import RecurrentConfig
 from interlinear.models.recurrent.attend import (
     Attend,
     FixedAnnotations,
@@ -32,7 +32,7 @@ from interlinear.models.recurrent.step_orders import ORDERS
 Modules = dict[str, nn.Module]  # by the name that they have in the decoder
 
 
-def build_decoder(config: ModelConfig) -> RecurrentDecoder:
+def build_decoder(config: RecurrentConfig) -> RecurrentDecoder:
     """The decoder of a config."""
     order, modules = ORDERS[config.decoder], Modules()
     attend, read = compose_attention(config, modules)
@@ -54,7 +54,7 @@ def build_decoder(config: ModelConfig) -> RecurrentDecoder:
     return order(config, DecoderParts(attend, contexts, cells, entering, first, modules))
 
 
-def compose_attention(config: ModelConfig, modules: Modules) -> tuple[Attend, int]:
+def compose_attention(config: RecurrentConfig, modules: Modules) -> tuple[Attend, int]:
     """Attention over all sources, and the size of the context of annotations; its modules are added to `modules`."""
     covering = {name: build_coverage(config) for name in config.sources if config.coverage != "none"}
     coverages: dict[str, OptionalCoverage] = {
@@ -78,7 +78,7 @@ def compose_attention(config: ModelConfig, modules: Modules) -> tuple[Attend, in
     return attend, read
 
 
-def compose_memory_update(config: ModelConfig, source: str, modules: Modules) -> OptionalMemoryUpdate:
+def compose_memory_update(config: RecurrentConfig, source: str, modules: Modules) -> OptionalMemoryUpdate:
     """What happens to the annotations after a step."""
     if config.writing == "none":
         return FixedAnnotations(source)
@@ -89,7 +89,7 @@ def compose_memory_update(config: ModelConfig, source: str, modules: Modules) ->
     return UpdatedAnnotations(source, writing, addressing)
 
 
-def compose_first_state(config: ModelConfig, leaves: int, modules: Modules) -> FirstState:
+def compose_first_state(config: RecurrentConfig, leaves: int, modules: Modules) -> FirstState:
     """The first state of layers with this number of leaves."""
     if config.first_state == "zero":
         return ZeroState(config.hidden)
@@ -100,13 +100,13 @@ def compose_first_state(config: ModelConfig, leaves: int, modules: Modules) -> F
     return ProjectedSummary(maps, len(config.sources))
 
 
-def build_attention(config: ModelConfig, value: int, size: int, coverage_size: int = 0) -> Attention:
+def build_attention(config: RecurrentConfig, value: int, size: int, coverage_size: int = 0) -> Attention:
     """An attention of the recipe's kind over values of some size; `size` is that of an additive energy."""
     attention: Attention = ATTENTIONS[config.attention](config.hidden, value, size, coverage_size)
     return attention
 
 
-def build_coverage(config: ModelConfig) -> Coverage:
+def build_coverage(config: RecurrentConfig) -> Coverage:
     """The recipe's coverage."""
     if config.coverage == "linguistic":
         return LinguisticCoverage(config.annotation, config.fertility or 2.0)

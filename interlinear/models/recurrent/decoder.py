@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from interlinear.config import ModelConfig
+from interlinear.config import RecurrentConfig
 from interlinear.models.attention_weights import STATES, WORDS, AttentionWeights
 from interlinear.models.layers.dropout import draw_state_mask
 from interlinear.models.layers.step_linear import (
@@ -124,7 +124,7 @@ class RecurrentDecoder(Decoder):
     contexts_enter_cells: ClassVar = True
     mixture_enters_cells: ClassVar = False  # the first layer's
 
-    def __init__(self, config: ModelConfig, parts: DecoderParts) -> None:
+    def __init__(self, config: RecurrentConfig, parts: DecoderParts) -> None:
         super().__init__()
         self.config, self.attend, self.layers = config, parts.attend, parts.cells
         self.entering, self.first_state = parts.entering, parts.first_state

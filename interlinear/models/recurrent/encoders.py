@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from interlinear.batch import ImageInput, InputLengths, TextInput, positions
-from interlinear.config import Architecture, ImageGrid, ModelConfig
+from interlinear.config import ImageGrid, ModelConfig, RecurrentArchitecture, RecurrentConfig
 from interlinear.devices import to_device
 from interlinear.images.networks import build_network
 from interlinear.models.layers.dropout import drop_words
@@ -29,7 +29,7 @@ from interlinear.text import PAD
 class TextEncoder(nn.Module):
     """Word embeddings, a bidirectional recurrent encoder, and a selective gate if the config has one."""
 
-    def __init__(self, config: ModelConfig, vocabulary: int) -> None:
+    def __init__(self, config: RecurrentConfig, vocabulary: int) -> None:
         super().__init__()
         self.config = config
         self.words = nn.Embedding(vocabulary, config.embedding, padding_idx=PAD)
@@ -126,7 +126,7 @@ class BidirectionalEncoder(nn.Module):
     the backward direction runs over each sentence reversed by its own length.
     """
 
-    def __init__(self, config: Architecture) -> None:
+    def __init__(self, config: RecurrentArchitecture) -> None:
         super().__init__()
         together = config.encoder_stacks != "interleaved"
         stacks, depth = (1, config.encoder_depth) if together else (config.encoder_depth, 1)
@@ -270,7 +270,7 @@ def last_states(states_BTH: Tensor, lengths_B: Tensor) -> Tensor:
     return gather_positions(states_BTH, (lengths_B[:, None] - 1).clamp(min=0))[:, 0]
 
 
-def build_direction(config: Architecture, inputs: int, layers: int) -> nn.Module:
+def build_direction(config: RecurrentArchitecture, inputs: int, layers: int) -> nn.Module:
     """One direction's stack of layers: (B, T, I) -> (B, T, H)."""
     paper_gru = config.cell == "gru" and config.gru == "paper"  # with an LSTM, `gru` is the form of neural coverage
     if paper_gru or config.layer_norm or config.state_dropout:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from interlinear.components import COMBINATIONS
-from interlinear.config import ModelConfig
+from interlinear.config import RecurrentConfig
 from interlinear.models.layers.step_linear import BiasedStepLinear, StepInputs, StepLinear
 from interlinear.models.memory import View
 from interlinear.models.recurrent.attention import (
@@ -89,7 +89,7 @@ class Combination(nn.Module, ABC):
 class Concatenation(Combination):
     """Separate attention for each source; the contexts are concatenated."""
 
-    def __init__(self, config: ModelConfig, coverage_size: int = 0) -> None:
+    def __init__(self, config: RecurrentConfig, coverage_size: int = 0) -> None:
         super().__init__()
         self.attentions = build_attentions(config, coverage_size)
         self.size = len(config.sources) * config.annotation
@@ -151,7 +151,7 @@ class AttentionWithSentinel(Combination):
         super().__init__()
         self.sentinels: list[SentinelCandidate] = []  # one or none
 
-    def add_sentinel(self, config: ModelConfig) -> None:
+    def add_sentinel(self, config: RecurrentConfig) -> None:
         """Adds the sentinel's modules, if the recipe has one."""
         if config.sentinel:
             self.sentinel = Sentinel(config.embedding, config.hidden)
@@ -175,7 +175,7 @@ class FlatCombination(AttentionWithSentinel):
 
     has_one_softmax = True
 
-    def __init__(self, config: ModelConfig, coverage_size: int = 0) -> None:
+    def __init__(self, config: RecurrentConfig, coverage_size: int = 0) -> None:
         super().__init__()
         annotation, size = config.annotation, config.energy_size
         self.size = config.combined_size
@@ -227,7 +227,7 @@ class HierarchicalCombination(AttentionWithSentinel):
     e_i^k = v_b . tanh(W_b s_i + U_b^k c_i^k)      c_i = sum_k beta_i^k U_c^k c_i^k
     """
 
-    def __init__(self, config: ModelConfig, coverage_size: int = 0) -> None:
+    def __init__(self, config: RecurrentConfig, coverage_size: int = 0) -> None:
         super().__init__()
         annotation, size = config.annotation, config.energy_size
         self.size = config.combined_size
@@ -274,13 +274,13 @@ class HierarchicalCombination(AttentionWithSentinel):
         return CombinedAttention(context_BKC, weights, dict(zip(names, beta_BKN.unbind(-1), strict=True)))
 
 
-def build_combination(config: ModelConfig, coverage_size: int) -> Combination:
+def build_combination(config: RecurrentConfig, coverage_size: int) -> Combination:
     """The recipe's attention over several sources."""
     combination: Combination = COMBINATIONS[config.combination](config, coverage_size)
     return combination
 
 
-def build_attentions(config: ModelConfig, coverage_size: int) -> nn.ModuleDict:
+def build_attentions(config: RecurrentConfig, coverage_size: int) -> nn.ModuleDict:
     """Additive attentions by source."""
     size = config.energy_size
     return nn.ModuleDict(
@@ -288,7 +288,7 @@ def build_attentions(config: ModelConfig, coverage_size: int) -> nn.ModuleDict:
     )
 
 
-def build_value(config: ModelConfig, inputs: int) -> KeyAsValue | SeparateValue:
+def build_value(config: RecurrentConfig, inputs: int) -> KeyAsValue | SeparateValue:
     """The map of a source or sentinel to its value in the recurrence."""
     return KeyAsValue() if config.share_projections else SeparateValue(inputs, config.combined_size)
 

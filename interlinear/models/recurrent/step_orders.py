@@ -12,7 +12,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
-from interlinear.config import ModelConfig
+from interlinear.config import RecurrentConfig
 from interlinear.models.attention_weights import AttentionWeights
 from interlinear.models.layers.step_linear import StepInputs, StepLinear
 from interlinear.models.memory import SUMMARY, Memory
@@ -24,7 +24,7 @@ from interlinear.models.state import State
 class DecoderWithReadout(RecurrentDecoder):
     """A decoder whose readout is a map of word, state and contexts."""
 
-    def __init__(self, config: ModelConfig, parts: DecoderParts) -> None:
+    def __init__(self, config: RecurrentConfig, parts: DecoderParts) -> None:
         super().__init__(config, parts)
         doubled = config.readout_size * (2 if config.readout == "maxout" else 1)
         self.readout = nn.Linear(config.embedding + config.hidden + parts.contexts, doubled)
@@ -57,7 +57,7 @@ class ConditionalDecoder(DecoderWithReadout):
 
     words_enter_cells = False
 
-    def __init__(self, config: ModelConfig, parts: DecoderParts) -> None:
+    def __init__(self, config: RecurrentConfig, parts: DecoderParts) -> None:
         super().__init__(config, parts)
         self.opening = build_cell(config, config.embedding, 0)
 
@@ -84,7 +84,7 @@ class LuongDecoder(RecurrentDecoder):
 
     mixture_enters_cells = True
 
-    def __init__(self, config: ModelConfig, parts: DecoderParts) -> None:
+    def __init__(self, config: RecurrentConfig, parts: DecoderParts) -> None:
         super().__init__(config, parts)
         self.mixing = StepLinear(parts.contexts + config.hidden, config.hidden)
 

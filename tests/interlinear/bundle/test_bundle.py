@@ -24,7 +24,7 @@ from interlinear.bundle import (
     write_bundle,
 )
 from interlinear.bundle.precision import resolve_precision
-from interlinear.config import ModelConfig, TextVocabulary
+from interlinear.config import RecurrentConfig, TextVocabulary
 from interlinear.errors import BundleError, UsageError
 from interlinear.losses.training_loss import training_loss
 from interlinear.metrics.score import Score
@@ -41,7 +41,7 @@ def folder(tmp_path: Path) -> Path:
     tokenizer = Tokenizer.train(["ein Hund läuft", "ein Kind lacht"], TextConfig(units="words", vocabulary=20))
     words = TextVocabulary(vocabulary=tokenizer.size)
     torch.manual_seed(1)
-    model = build(ModelConfig(sources={"source": words}, target=words, tie_embeddings="all", hidden=8))
+    model = build(RecurrentConfig(sources={"source": words}, target=words, tie_embeddings="all", hidden=8))
     card = ModelCard(model=model.config, languages={"source": "de", "target": "en"})
     write_bundle(tmp_path / "bundle", model, {"source": tokenizer, "target": tokenizer}, card)
     return tmp_path / "bundle"
@@ -305,7 +305,7 @@ def test_a_bundle_is_complete_whenever_the_replacement_of_its_shortlist_ends(
 def test_the_shortlist_of_another_bundle_is_refused(folder: Path, tmp_path: Path) -> None:
     tokenizer = Tokenizer.train(["eine Katze schläft"], TextConfig(units="words", vocabulary=20))
     words = TextVocabulary(vocabulary=tokenizer.size)
-    model = build(ModelConfig(sources={"source": words}, target=words, hidden=8))
+    model = build(RecurrentConfig(sources={"source": words}, target=words, hidden=8))
     tokenizers = {"source": tokenizer, "target": tokenizer}
     write_bundle(tmp_path / "other", model, tokenizers, ModelCard(model=model.config))
     add_shortlist(folder, shortlist_of(tmp_path / "other"))

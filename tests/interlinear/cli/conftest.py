@@ -11,7 +11,7 @@ import yaml
 
 from interlinear import cli
 from interlinear.bundle import Limits, ModelCard, Task, write_bundle
-from interlinear.config import ImageGrid, ImageNetwork, ModelConfig, SourceConfig, TextVocabulary
+from interlinear.config import ImageGrid, ImageNetwork, RecurrentConfig, SourceConfig, TextVocabulary
 from interlinear.images.networks import grid_shape
 from interlinear.models.model import build
 from interlinear.search import SearchOptions
@@ -45,7 +45,7 @@ def write_toy(folder: Path, seed: int, back: bool = False, image: ImageGrid | No
         task, further = "post-edit", {"mt": TextVocabulary(vocabulary=tokenizers["target"].size)}
         tokenizers["mt"] = tokenizers["target"]
     torch.manual_seed(seed)
-    config = ModelConfig(
+    config = RecurrentConfig(
         **keys | {"embedding": 16, "hidden": 16},
         sources={"source": TextVocabulary(vocabulary=tokenizers["source"].size), **further},
         target=TextVocabulary(vocabulary=tokenizers["target"].size),

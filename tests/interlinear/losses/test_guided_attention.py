@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from interlinear.batch import Batch, collate
-from interlinear.config import ModelConfig, TextVocabulary
+from interlinear.config import RecurrentConfig, TextVocabulary
 from interlinear.losses.guided_attention import guided_attention_loss
 from interlinear.losses.training_loss import training_loss
 from interlinear.minimum_risk.minimum_risk import RiskOptions, minimum_risk_loss
@@ -77,7 +77,7 @@ def test_the_first_of_several_texts_is_guided(combination: str) -> None:
     architecture = load_recipe(f"postedit_{combination}").model.model_dump(exclude={"dropout"})
     architecture |= {"embedding": 6, "hidden": 5, "initialization": "uniform", "initialization_scale": 1.2}
     torch.manual_seed(5)
-    model = build(ModelConfig(**architecture, sources={"source": words, "mt": words}, target=words)).double().eval()
+    model = build(RecurrentConfig(**architecture, sources={"source": words, "mt": words}, target=words)).double().eval()
     batch = batch_of({"mt": [[4, 4, 5], [6]]})
     matrices = [weights / weights.sum(-1, keepdims=True) for weights in read_kinds(model, batch)]
     loss = training_loss(model, replace(batch, guide_BLT=guide_of(batch)))

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from interlinear.config import ImageGrid, ImageNetwork, ModelConfig, TextVocabulary
+from interlinear.config import ImageGrid, ImageNetwork, RecurrentConfig, TextVocabulary
 from interlinear.models.model import Model, build
 from training.recipe import load_recipe
 
@@ -23,7 +23,7 @@ def model_of(system: str, seed: int = 3, **changes: Any) -> Model:
         network = ImageNetwork(kind="small", size=32)
         sources["image"] = ImageGrid(rows=2, columns=2, features=128, network=network)
     torch.manual_seed(seed)
-    return build(ModelConfig(**architecture, sources=sources, target=words))
+    return build(RecurrentConfig(**architecture, sources=sources, target=words))
 
 
 def weights(model: Model) -> dict[str, Tensor]:

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from interlinear.batch import ImageInput, collate
-from interlinear.config import ImageGrid, ImageNetwork, ModelConfig, TextVocabulary
+from interlinear.config import ImageGrid, ImageNetwork, RecurrentConfig, TextVocabulary
 from interlinear.losses.training_loss import training_loss
 from interlinear.models.memory import SUMMARY
 from interlinear.models.model import Model, build
@@ -31,7 +31,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 def model_with(sources: dict[str, TextVocabulary | ImageGrid], **chosen: Any) -> Model:
     torch.manual_seed(4)
     sizes = {"embedding": 6, "hidden": 5, "initialization": "uniform", "initialization_scale": 0.9}
-    return build(ModelConfig(**{**sizes, **chosen}, sources=sources, target=WORDS)).double().eval()
+    return build(RecurrentConfig(**{**sizes, **chosen}, sources=sources, target=WORDS)).double().eval()
 
 
 @cache

@@ -94,12 +94,12 @@ def test_products_are_in_bf16_and_states_in_fp32(recipe: str) -> None:
 UPDATE = """
 import torch
 from interlinear.batch import collate
-from interlinear.config import ModelConfig, TextVocabulary
+from interlinear.config import RecurrentConfig, TextVocabulary
 from interlinear.losses.training_loss import training_loss
 from interlinear.models.model import build
 
 words = TextVocabulary(vocabulary=9)
-model = build(ModelConfig(layers=2, embedding=4, hidden=4, sources={"source": words}, target=words))
+model = build(RecurrentConfig(layers=2, embedding=4, hidden=4, sources={"source": words}, target=words))
 with torch.autocast("cpu", torch.bfloat16):
     loss = training_loss(model, collate({"source": [[5, 6], [7]]}, [[6], [5]]))
 loss.objective.backward()

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from torch.nn import functional as F
 
 from interlinear.batch import collate
-from interlinear.config import Architecture, ModelConfig, TextVocabulary
+from interlinear.config import RecurrentArchitecture, RecurrentConfig, TextVocabulary
 from interlinear.losses.training_loss import training_loss
 from interlinear.models.model import build
 from tests.interlinear.systems import SYSTEMS, every_system, model_of
@@ -59,7 +59,7 @@ def test_an_empty_row_does_not_change_the_loss_of_others(system: str) -> None:
 def test_dropout_is_applied_between_layers_only(decoder: str, layers: int) -> None:
     """Applies to the inputs of a step; the top layer's state goes to the readout, which has its own dropout."""
     words = TextVocabulary(vocabulary=9)
-    config = ModelConfig(
+    config = RecurrentConfig(
         decoder=decoder, layers=layers, embedding=6, hidden=5, dropout=0.4, sources={"source": words}, target=words
     )
     model = build(config).train()
@@ -125,14 +125,14 @@ def test_every_recipe_is_complete_and_builds(system: str, paper: str) -> None:
 )
 def test_invalid_combinations_are_refused_with_a_reason(keys: dict[str, object], reason: str) -> None:
     with pytest.raises(ValidationError, match=reason):
-        Architecture(**keys)
+        RecurrentArchitecture(**keys)
 
 
 def test_orthogonal_initialization_equals_the_papers() -> None:
     """Meng et al. 2016, section 4.2: orthogonal recurrent weights, zero biases, the rest normal(0, 0.01^2)."""
     torch.manual_seed(1)
     words = TextVocabulary(vocabulary=500)
-    config = ModelConfig(
+    config = RecurrentConfig(
         cell="gru", decoder="conditional", initialization="orthogonal", embedding=60, hidden=40,
         sources={"source": words}, target=words,
     )  # fmt: skip
@@ -159,7 +159,7 @@ def test_a_selective_gate_is_open_at_initialization() -> None:
     passes = {}
     for initialization in ("xavier", "orthogonal"):
         torch.manual_seed(1)
-        config = ModelConfig(
+        config = RecurrentConfig(
             embedding=40, hidden=40, directions="summed", selective_gate="sum", initialization=initialization,
             sources={"source": words}, target=words,
         )  # fmt: skip

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from interlinear.bundle import ModelCard, write_bundle
-from interlinear.config import ModelConfig, TextVocabulary
+from interlinear.config import RecurrentConfig, TextVocabulary
 from interlinear.metrics.score import Score
 from interlinear.models.model import build
 from interlinear.registry.store import MlflowStore
@@ -22,7 +22,7 @@ def write_small(folder: Path, seed: int = 1) -> Path:
     torch.manual_seed(seed)
     tokenizer = Tokenizer.train(LINES, TextConfig(units="words", vocabulary=40))
     vocabulary = TextVocabulary(vocabulary=tokenizer.size)
-    config = ModelConfig(sources={"source": vocabulary}, target=vocabulary, embedding=6, hidden=6)
+    config = RecurrentConfig(sources={"source": vocabulary}, target=vocabulary, embedding=6, hidden=6)
     card = ModelCard(
         languages={"source": "de", "target": "en"},
         model=config,

@@ -18,7 +18,7 @@ from torch import Tensor
 from benchmarks.gpu.search import recomputed
 from interlinear.batch import CandidateInput, Mapped, tensors_of
 from interlinear.bundle import ModelCard, load, write_bundle
-from interlinear.config import ModelConfig, TextVocabulary
+from interlinear.config import RecurrentConfig, TextVocabulary
 from interlinear.generation.generator import SequenceGenerator
 from interlinear.generation.request import GenerationResult, Request
 from interlinear.models.ensemble import Ensemble
@@ -187,7 +187,7 @@ def search_sizes(folder: Path, lengths: Sequence[tuple[int, int]]) -> set[tuple[
     """Sizes of the tables in an offline search, for sentences of so many source and output words."""
     tokenizer = Tokenizer.train(["a b c"], TextConfig(units="words", vocabulary=20))
     words = TextVocabulary(vocabulary=tokenizer.size)
-    model = build(ModelConfig(embedding=4, hidden=4, sources={"source": words}, target=words))
+    model = build(RecurrentConfig(embedding=4, hidden=4, sources={"source": words}, target=words))
     with torch.no_grad():
         model.output.bias[END] = 100.0  # an output ends where its minimum length allows it
     write_bundle(folder, model, {"source": tokenizer, "target": tokenizer}, ModelCard(model=model.config))

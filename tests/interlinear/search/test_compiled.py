@@ -13,7 +13,7 @@ import torch
 
 from benchmarks.gpu.search import recomputed
 from interlinear.batch import Batch, CandidateInput, Mapped, SourceInput, collate
-from interlinear.config import ModelConfig, TextVocabulary
+from interlinear.config import RecurrentConfig, TextVocabulary
 from interlinear.errors import UsageError
 from interlinear.models.ensemble import Ensemble
 from interlinear.models.layers import int8, packed
@@ -119,7 +119,7 @@ def larger_model(int8: bool) -> Model:
     """A model whose layers are large enough for int8."""
     words = TextVocabulary(vocabulary=40)
     torch.manual_seed(3)
-    model = build(ModelConfig(embedding=32, hidden=32, sources={"source": words}, target=words)).eval()
+    model = build(RecurrentConfig(embedding=32, hidden=32, sources={"source": words}, target=words)).eval()
     if int8:
         quantise(model)
     return model

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from interlinear.batch import CandidateInput, collate
-from interlinear.config import ModelConfig, TextVocabulary
+from interlinear.config import RecurrentConfig, TextVocabulary
 from interlinear.generation.forced_decoding import forced_log_probabilities
 from interlinear.models.ensemble import Ensemble
 from interlinear.models.model import Model, build
@@ -27,7 +27,7 @@ def editor(seed: int = 2) -> Model:
     torch.manual_seed(seed)
     words = TextVocabulary(vocabulary=VOCABULARY)
     sizes = {"embedding": 6, "hidden": 5, "initialization": "uniform", "initialization_scale": 1.2}
-    config = ModelConfig(
+    config = RecurrentConfig(
         cell="gru", decoder="conditional", first_state="ends", combination="concat",
         sources={"source": words, "mt": words}, target=words, **sizes,
     )  # fmt: skip

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from interlinear.batch import Batch, ImageInput, TextInput, collate, stack_images
-from interlinear.config import ImageGrid, ImageNetwork, ModelConfig, TextVocabulary
+from interlinear.config import ImageGrid, ImageNetwork, RecurrentConfig, TextVocabulary
 from interlinear.images.decode import blank_image
 from interlinear.losses.training_loss import training_loss
 from interlinear.models.model import Model, build, drop_sources
@@ -46,7 +46,7 @@ def model_of(network: ImageNetwork | None = None, **variant: Any) -> Model:
         "initialization": "uniform", "initialization_scale": 1.2, **variant,
     }  # fmt: skip
     return (
-        build(ModelConfig(**chosen, sources={"source": words, "mt": words, "image": image}, target=words))
+        build(RecurrentConfig(**chosen, sources={"source": words, "mt": words, "image": image}, target=words))
         .double()
         .eval()
     )

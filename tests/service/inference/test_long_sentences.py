@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from interlinear.bundle import ModelCard, write_bundle
-from interlinear.config import ModelConfig, TextVocabulary
+from interlinear.config import RecurrentConfig, TextVocabulary
 from interlinear.explanation import Explanation
 from interlinear.models.model import build
 from interlinear.search import SearchOptions
@@ -137,7 +137,7 @@ def test_a_model_with_a_context_reads_it_with_every_sentence(serving, tmp_path: 
     tokenizer = Tokenizer.train(CLAUSES + ENGLISH, TextConfig(units="bpe", vocabulary=330))
     text = TextVocabulary(vocabulary=tokenizer.size)
     sources = {"source": text, "context": text}
-    config = ModelConfig(embedding=16, hidden=16, sources=sources, target=text, **SEVERAL)
+    config = RecurrentConfig(embedding=16, hidden=16, sources=sources, target=text, **SEVERAL)
     languages = {"source": "de", "context": "de", "target": "en"}
     card = ModelCard(task="translation", languages=languages, model=config, search=SearchOptions())
     write_bundle(tmp_path / "m", build(config).eval(), dict.fromkeys(("source", "context", "target"), tokenizer), card)

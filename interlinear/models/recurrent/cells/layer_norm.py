@@ -7,21 +7,10 @@ Axes: leading ones are free (B, K), H hidden size, I input size.
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
-from interlinear.models.layers.step_linear import StepInputs, StepLinear, at_least_fp32
+from interlinear.models.layers.layer_norm import LayerNorm
+from interlinear.models.layers.step_linear import StepInputs, StepLinear
 from interlinear.models.recurrent.cells.lstm_gru import CellState, interpolate
-
-
-class LayerNorm(nn.LayerNorm):
-    """LN(x) = gain * (x - mean(x)) / sqrt(variance(x) + 1e-5) + bias over the last axis, in at least fp32.
-
-    The untrained gain is 1 and the bias 0, whatever a recipe's `initialization` is.
-    """
-
-    def forward(self, x: Tensor) -> Tensor:
-        gain, bias = at_least_fp32(self.weight), at_least_fp32(self.bias)
-        return F.layer_norm(at_least_fp32(x), self.normalized_shape, gain, bias, self.eps)
 
 
 class LayerNormLSTMCell(nn.Module):

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from interlinear.config import Architecture
+from interlinear.config import RecurrentArchitecture
 from interlinear.models.layers.dropout import draw_state_mask
 from interlinear.models.layers.step_linear import UnrolledInputs, at_least_fp32, terms_at_every_step
 from interlinear.models.recurrent.cells.layer_norm import LayerNormGRUCell, LayerNormLSTMCell
@@ -18,7 +18,7 @@ from interlinear.models.recurrent.cells.lstm_gru import GRUCell, LSTMCell
 Cell = LSTMCell | GRUCell | LayerNormLSTMCell | LayerNormGRUCell
 
 
-def build_cell(config: Architecture, words: int, inputs: int) -> Cell:
+def build_cell(config: RecurrentArchitecture, words: int, inputs: int) -> Cell:
     """The config's cell.
 
     `words`: size of the inputs that are known before the recurrence (0: none); `inputs`: of those of each step.
@@ -38,7 +38,7 @@ class StackedCells(nn.Module):
     `state_dropout` draws one mask of the states for each sentence and layer, and uses it at all positions.
     """
 
-    def __init__(self, config: Architecture, inputs: int, layers: int) -> None:
+    def __init__(self, config: RecurrentArchitecture, inputs: int, layers: int) -> None:
         super().__init__()
         self.layers = nn.ModuleList(build_cell(config, config.hidden if i else inputs, 0) for i in range(layers))
         self.hidden = config.hidden

@@ -14,7 +14,7 @@ import yaml
 import interlinear
 from interlinear import cli
 from interlinear.bundle import ModelCard, write_bundle
-from interlinear.config import ModelConfig, TextVocabulary
+from interlinear.config import RecurrentConfig, TextVocabulary
 from interlinear.files import checksum
 from interlinear.models.model import build
 from interlinear.text import TextConfig, Tokenizer
@@ -221,7 +221,7 @@ def test_an_output_with_nul_bytes_can_be_read_again(tmp_path, run):
     }
     torch.manual_seed(1)
     sizes = {name: TextVocabulary(vocabulary=tokenizer.size) for name, tokenizer in tokenizers.items()}
-    config = ModelConfig(sources={"source": sizes["source"]}, target=sizes["target"], embedding=8, hidden=8)
+    config = RecurrentConfig(sources={"source": sizes["source"]}, target=sizes["target"], embedding=8, hidden=8)
     model = build(config).eval()
     (nul,) = tokenizers["target"].encode("\0").ids[-1:]
     assert tokenizers["target"].decode([nul]) == "\0"

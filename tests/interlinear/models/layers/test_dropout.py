@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from interlinear.batch import Batch, collate
-from interlinear.config import ModelConfig, TextVocabulary
+from interlinear.config import RecurrentConfig, TextVocabulary
 from interlinear.losses.training_loss import training_loss
 from interlinear.models.layers.dropout import drop_words
 from interlinear.models.model import Model, build
@@ -19,7 +19,7 @@ LENGTH = 30
 def model_of(**keys: Any) -> Model:
     torch.manual_seed(5)
     sizes: dict[str, Any] = {"embedding": 6, "hidden": 5, "initialization": "uniform", "initialization_scale": 0.9}
-    return build(ModelConfig(**{**sizes, **keys}, sources={"source": WORDS}, target=WORDS)).double()
+    return build(RecurrentConfig(**{**sizes, **keys}, sources={"source": WORDS}, target=WORDS)).double()
 
 
 def batch_of(rows: int = 20) -> Batch:

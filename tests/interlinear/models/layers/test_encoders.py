@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from interlinear.batch import TextInput
-from interlinear.config import Architecture
+from interlinear.config import RecurrentArchitecture
 from interlinear.models.recurrent.encoders import BidirectionalEncoder, last_memory, run_layers, run_with_last_states
 
 LENGTHS = [3, 1, 7, 2, 6, 7, 4, 5]
@@ -27,7 +27,7 @@ STACKS: dict[str, dict[str, Any]] = {
 def encoder_of(**config: Any) -> BidirectionalEncoder:
     """In float64, with weights far from zero."""
     torch.manual_seed(3)
-    encoder = BidirectionalEncoder(Architecture(embedding=5, hidden=4, dropout=0.0, **config)).double()
+    encoder = BidirectionalEncoder(RecurrentArchitecture(embedding=5, hidden=4, dropout=0.0, **config)).double()
     for parameter in encoder.parameters():
         nn.init.normal_(parameter, std=0.8)
     return encoder.train()

@@ -1,27 +1,18 @@
-"""Model configuration: `Architecture` is a recipe's `model` section; `ModelConfig` adds the sources and the target.
-
-A field that is None uses the first of its choices. Setting a field that has no effect is an error.
-"""
+"""The recurrent encoder-decoders with attention of the four papers."""
 
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from interlinear.components import ATTENTIONS, COMBINATIONS
-
-CompileChoice = Literal["auto", "on", "off"]  # whether a search is compiled; auto: see interlinear.search.compiled
-Precision = Literal["fp32", "bf16", "int8", "auto"]  # of a search; auto: see interlinear.bundle.precision
+from interlinear.config.architecture import Architecture
 
 
-class Architecture(BaseModel):
-    """The parts of a model and their sizes, independent of its vocabularies."""
+class RecurrentArchitecture(Architecture):
+    """A bidirectional recurrent encoder, and a recurrent decoder that attends to it."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
+    kind: Literal["recurrent"] = "recurrent"
     cell: Literal["lstm", "gru"] = "lstm"
-    layers: int = Field(1, ge=1, le=8, description="stacked layers on each side")
-    encoder_layers: int | None = Field(None, ge=1, le=8, description="layers of the encoder where they differ")
-    decoder_layers: int | None = Field(None, ge=1, le=8, description="layers of the decoder where they differ")
     encoder_stacks: Literal["separate", "interleaved"] | None = Field(
         None, description="directions as separate stacks joined at the top, or joined after every layer"
     )
@@ -42,7 +33,6 @@ class Architecture(BaseModel):
         "enters, of that of the state, and of an LSTM's memory; the encoder then steps its cells one by one, which "
         "takes longer; default: no",
     )
-    embedding: int = Field(256, ge=1)
     hidden: int = Field(256, ge=1)
     decoder: Literal["bahdanau", "conditional", "luong"] = Field(
         "bahdanau",
@@ -72,15 +62,6 @@ class Architecture(BaseModel):
     fertility: float | None = Field(
         None, gt=0, description="linguistic coverage: maximum number of target words per source word; default: 2"
     )
-    alignment_module: bool = Field(
-        False, description="UAM: a second softmax over the source vocabulary, trained on the source's bag of words"
-    )
-    alignment_weight: float | None = Field(None, gt=0, description="UAM: C, the divisor of its loss; default: 10")
-    alignment_longer: Literal["first", "all", "scaled"] | None = Field(
-        None,
-        description="UAM, targets longer than their source: sum over the first steps, as many as source tokens; over "
-        "all steps; or over all steps, scaled to the number of source tokens",
-    )
     combination: Literal["none"] | Annotated[str, AfterValidator(COMBINATIONS.check)] = Field(
         "none",
         description="how several sources are combined: concatenated contexts, one softmax over all positions, or a "
@@ -93,36 +74,13 @@ class Architecture(BaseModel):
         None, description="one matrix for keys and values: U_a = U_c in flat, U_b = U_c in hierarchical; default: no"
     )
     sentinel: bool = Field(False, description="a candidate from the decoder's state that attention may choose instead")
-    source_dropout: float | None = Field(
-        None, gt=0, lt=1, description="share of sources dropped in training, never all sources of a sentence"
-    )
-    image_words: float | None = Field(
-        None,
-        gt=0,
-        description="weight of a loss that predicts the target's words from the image alone; helps a network that is "
-        "trained from scratch on few images",
-    )
     first_state: Literal["first_backward", "mean", "last", "zero", "sum", "ends"] = Field(
         "first_backward",
         description="the decoder's first state: tanh(W .) of a summary (`ends`: both directions' last states); zero; "
         "or, layer by layer, the sum of both directions' last states and cell states. With several sources, W applies "
         "to their concatenated summaries",
     )
-    first_word: Literal["symbol", "zero"] = "symbol"
     readout: Literal["tanh", "linear", "maxout"] | None = Field(None, description="default: tanh")
-    tie_embeddings: Literal["none", "output", "all"] = Field(
-        "none", description="output: target embedding and output layer share one matrix; all: source embedding too"
-    )
-    dropout: float = Field(
-        0.0, ge=0, lt=1, description="on embeddings, except those that word attention reads, and between layers"
-    )
-    output_dropout: float | None = Field(None, ge=0, lt=1, description="before the softmax; default: dropout")
-    word_dropout: float | None = Field(
-        None,
-        ge=0,
-        lt=1,
-        description="share of source and target words whose whole embedding is dropped, except for word attention",
-    )
     state_dropout: float | None = Field(
         None,
         ge=0,
@@ -130,20 +88,6 @@ class Architecture(BaseModel):
         description="of the states that enter the cells of encoder and decoder: one mask a sentence and layer for all "
         "steps; the encoder then steps its cells one by one, which takes longer",
     )
-    initialization: Literal["xavier", "uniform", "orthogonal"] = "xavier"
-    initialization_scale: float | None = Field(
-        None,
-        gt=0,
-        description="uniform: bound, default 0.05; orthogonal: standard deviation of other weights, default 0.01",
-    )
-
-    @property
-    def encoder_depth(self) -> int:
-        return self.encoder_layers or self.layers
-
-    @property
-    def decoder_depth(self) -> int:
-        return self.decoder_layers or self.layers
 
     @property
     def attention_kinds(self) -> list[str]:
@@ -200,13 +144,17 @@ class Architecture(BaseModel):
         """Input size of the output layer."""
         return self.hidden if self.decoder == "luong" else self.embedding
 
-    @model_validator(mode="after")
-    def _check_effects(self) -> Self:
+    @property
+    def region_value(self) -> int:
+        """Size of the value that attention reads at a region of an image."""
+        return self.combined_size if self.has_one_softmax else self.annotation
+
+    def ineffective(self) -> dict[str, tuple[bool, str]]:
+        """By key that may be unset: whether it has an effect, and if not, because of what."""
         is_additive: bool = ATTENTIONS[self.attention].is_additive
-        needs: dict[str, tuple[bool, str]] = {
+        return super().ineffective() | {
             "gru": (self.cell == "gru" or self.coverage == "neural", f"cell: {self.cell}"),
             "encoder_stacks": (self.encoder_depth > 1, "one encoder layer"),
-            "initialization_scale": (self.initialization != "xavier", "initialization: xavier"),
             "attention_size": (is_additive, f"attention: {self.attention}"),
             "word_attention_size": (
                 self.word_attention and is_additive,
@@ -216,17 +164,8 @@ class Architecture(BaseModel):
             "fertility": (self.coverage == "linguistic", f"coverage: {self.coverage}"),
             "combination_size": (self.has_common_space, f"combination: {self.combination}"),
             "share_projections": (self.has_common_space, f"combination: {self.combination}"),
-            "source_dropout": (self.combination != "none", "one source"),
             "readout": (self.decoder != "luong", "decoder: luong, whose attentional vector is the readout"),
-            "alignment_weight": (self.alignment_module, "alignment_module: false"),
-            "alignment_longer": (self.alignment_module, "alignment_module: false"),
         }
-        for key, (effective, other) in needs.items():
-            if getattr(self, key) is not None and not effective:
-                raise ValueError(f"{key}: has no effect with {other}")
-        if self.encoder_layers and self.decoder_layers and "layers" in self.model_fields_set and self.layers != 1:
-            raise ValueError("layers: has no effect where encoder_layers and decoder_layers are both set")
-        return self
 
     @model_validator(mode="after")
     def _check_parts(self) -> Self:
@@ -252,11 +191,6 @@ class Architecture(BaseModel):
             raise ValueError(
                 "first_state: sum goes layer by layer, and needs equal numbers of encoder and decoder layers"
             )
-        if self.tie_embeddings != "none" and self.readout_size != self.embedding:
-            raise ValueError(
-                f"tie_embeddings: the output layer reads {self.readout_size} numbers (hidden), and a word has "
-                f"{self.embedding} (embedding)"
-            )
         return self
 
     def _check_several_sources(self) -> None:
@@ -276,102 +210,3 @@ class Architecture(BaseModel):
                 f"numbers (attention_size), the values {self.combined_size} (combination_size): both must be equal, "
                 "or unset"
             )
-
-
-class TextVocabulary(BaseModel):
-    """A text source or the target: the size of its vocabulary."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    kind: Literal["text"] = "text"
-    vocabulary: int = Field(ge=5)
-
-    def __str__(self) -> str:
-        return f"text, vocabulary {self.vocabulary:,}"
-
-
-class ImageNetwork(BaseModel):
-    """A convolutional network from pixels to regions. Its weights belong to the model and are stored in the bundle."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    kind: Literal["small", "resnet50"] = "small"
-    size: int = Field(128, ge=16, le=512, description="images are resized to this many pixels a side")
-    frozen: bool = Field(False, description="its weights are not trained")
-
-
-class ImageGrid(BaseModel):
-    """An image source: a grid of rows x columns regions, in row-major order, with `features` numbers each.
-
-    With a `network`, the model computes the features from pixels. Without one, it reads precomputed features, and
-    `made_by` identifies the network that computed them.
-    """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    kind: Literal["image"] = "image"
-    rows: int = Field(ge=1)
-    columns: int = Field(ge=1)
-    features: int = Field(ge=1)
-    network: ImageNetwork | None = None
-    made_by: str = Field("", description="identifies the network that computed precomputed features")
-
-    @property
-    def regions(self) -> int:
-        return self.rows * self.columns
-
-    def __str__(self) -> str:
-        origin = f" from {self.network.size} x {self.network.size} pixels" if self.network else ""
-        return f"image, {self.rows} x {self.columns} regions of {self.features} features{origin}"
-
-
-SourceConfig = Annotated[TextVocabulary | ImageGrid, Discriminator("kind")]
-
-
-class ModelConfig(Architecture):
-    """The complete model configuration that `build` needs; stored in the bundle."""
-
-    sources: dict[str, SourceConfig] = Field(min_length=1)
-    target: TextVocabulary
-
-    @property
-    def summaries_size(self) -> int:
-        """Size of the concatenated summaries of all sources; an image's summary has the size of an annotation."""
-        return len(self.texts) * self.summary_size + len(self.images) * self.annotation
-
-    @property
-    def texts(self) -> dict[str, TextVocabulary]:
-        """The text sources by name."""
-        return {name: source for name, source in self.sources.items() if isinstance(source, TextVocabulary)}
-
-    @property
-    def first_text(self) -> str:
-        """Name of the first text source, the one that alignments and figures show."""
-        return next(iter(self.texts))
-
-    @property
-    def images(self) -> dict[str, ImageGrid]:
-        """The image sources by name."""
-        return {name: source for name, source in self.sources.items() if isinstance(source, ImageGrid)}
-
-    @model_validator(mode="after")
-    def _check_joint_vocabulary(self) -> Self:
-        if self.tie_embeddings == "all" and {s.vocabulary for s in self.texts.values()} != {self.target.vocabulary}:
-            raise ValueError("tie_embeddings: all needs one joint vocabulary for source and target")
-        return self
-
-    @model_validator(mode="after")
-    def _check_sources(self) -> Self:
-        if not self.texts:
-            raise ValueError("sources: one of them at least must be text")
-        if len(self.sources) > 1 and self.combination == "none":
-            raise ValueError("combination: must be set when there are several sources")
-        if self.image_words and not self.images:
-            raise ValueError("image_words: has no effect without an image")
-        if self.combination == "none" and self.images:
-            raise ValueError("combination: an image is read with concat, flat or hierarchical")
-        if len(self.texts) != 1:
-            for key in ("word_attention", "alignment_module"):
-                if getattr(self, key):
-                    raise ValueError(f"{key}: reads one text's words, and there are {len(self.texts)} texts")
-        return self

@@ -1,0 +1,30 @@
+"""The kinds of models, by the `kind` of their configs: what a kind has of its own."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from torch import nn
+
+from interlinear.models.initialization import Matrices
+from interlinear.models.protocol import Decoder
+from interlinear.models.recurrent import initial_weights
+from interlinear.models.recurrent.composition import build_decoder
+from interlinear.models.recurrent.encoders import TextEncoder
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What builds the parts of a model from a config of the kind.
+
+    text_encoder: of a vocabulary's size; its embeddings are `words`. matrices: of which its parameters consist, for
+    their initial values. set_weights: sets values after all are drawn, from a seed.
+    """
+
+    text_encoder: Callable[[Any, int], nn.Module]
+    decoder: Callable[[Any], Decoder]
+    matrices: Callable[[Any], Matrices]
+    set_weights: Callable[[nn.Module, Any, int], None] | None = None
+
+
+KINDS = {"recurrent": Kind(TextEncoder, build_decoder, initial_weights.matrices, initial_weights.set_weights)}
