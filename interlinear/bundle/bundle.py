@@ -24,7 +24,7 @@ from safetensors.torch import load_file, save_file
 from interlinear.bundle.model_card import FORMAT, Limits, ModelCard
 from interlinear.bundle.precision import resolve_precision
 from interlinear.bundle.readme import render_readme
-from interlinear.config import ModelConfig, Precision
+from interlinear.config import KINDS, ModelConfig, Precision
 from interlinear.errors import BundleError, UsageError
 from interlinear.files import (
     CHECKSUM_KEY,
@@ -364,7 +364,7 @@ def read_card(folder: Path) -> ModelCard:
         return ModelCard.model_validate(content)
     except ValidationError as error:
         first = error.errors()[0]
-        key = ".".join(map(str, first["loc"]))
+        key = ".".join(str(part) for part in first["loc"] if part not in KINDS)  # the tag of the union of configs
         raise BundleError(str(path), f"{key}: {first['msg']}", "copy the file again") from None
     except ChecksumError as error:
         remedy = f"copy the file again; if it was edited on purpose, remove {CHECKSUM_KEY} from it"

@@ -4,6 +4,7 @@ from typing import Literal
 
 from interlinear.config.architecture import Architecture
 from interlinear.config.model import (
+    KINDS,
     AnyArchitecture,
     AnyModelConfig,
     ModelConfig,
@@ -19,6 +20,7 @@ CompileChoice = Literal["auto", "on", "off"]  # whether a search is compiled; au
 Precision = Literal["fp32", "bf16", "int8", "auto"]  # of a search; auto: see interlinear.bundle.precision
 
 __all__ = [
+    "KINDS",
     "AnyArchitecture",
     "AnyModelConfig",
     "Architecture",

@@ -80,8 +80,9 @@ def kind_of(model: object) -> str:
     return str(model.get("kind", "recurrent") if isinstance(model, Mapping) else getattr(model, "kind", ""))
 
 
+KINDS = ("recurrent", "transformer")
 ANY_KIND = Discriminator(
-    kind_of, custom_error_type="model_kind", custom_error_message="kind: should be recurrent or transformer"
+    kind_of, custom_error_type="model_kind", custom_error_message=f"kind: should be {' or '.join(KINDS)}"
 )
 AnyArchitecture = Annotated[
     Annotated[RecurrentArchitecture, Tag("recurrent")] | Annotated[TransformerArchitecture, Tag("transformer")],

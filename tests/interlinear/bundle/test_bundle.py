@@ -50,7 +50,8 @@ def folder(tmp_path: Path) -> Path:
 def test_a_bundle_is_saved_and_loaded(folder: Path) -> None:
     bundle, again = load(folder), load(folder)
     assert bundle.card.weights_sha256 == hash_weights(unique_weights(bundle.model)) == again.card.weights_sha256
-    assert bundle.model.output.weight is bundle.model.target_words.weight is bundle.model.texts["source"].words.weight
+    (source_words,) = bundle.model.source_words
+    assert bundle.model.output.weight is bundle.model.target_words.weight is source_words.weight
     assert bundle.tokenizers["source"].decode(bundle.tokenizers["source"].encode("ein Hund").ids) == "ein Hund"
     batch = collate({"source": [[5, 6]]}, [[6, 5]])
     assert torch.equal(training_loss(bundle.model, batch).nats, training_loss(again.model, batch).nats)
@@ -126,7 +127,8 @@ def test_a_damaged_file_is_named(folder: Path, name: str, harm: str) -> None:
         ("[" * 100_000, "nested too deeply"),
         ('{"format": 99}', "format 99"),
         ('{"model": {"cell": "lstm"}}', "format None"),
-        ('{"format": 1, "model": {"cell": "elman"}}', "model.cell"),
+        ('{"format": 1, "model": {"cell": "elman", "sources": {}}}', r"model\.sources"),
+        ('{"format": 1, "model": {"kind": "perceptron"}}', "model: kind: should be recurrent or transformer"),
         ("\udcff", "cannot be read"),
     ],
 )
