@@ -183,7 +183,7 @@ class Layers:
 
     def flat(self, name: str, x: Tensor, sources: Any, alpha: Any, beta: Any) -> Tensor:
         """A(Q, K_flat, V_flat), K_flat = V_flat = concat_i(K_i) (section 3.3)."""
-        added, alphas = source_attention(self.w, f"{name}.attention", x, sum(sources.values(), []))
+        added, alphas = source_attention(self.w, f"{name}.attention", x, [s for h in sources.values() for s in h])
         first = 0
         for source, states in sources.items():
             alpha[source].append([of_head[first : first + len(states)] for of_head in alphas])
