@@ -13,7 +13,7 @@ from interlinear.config.model import (
     kind_of,
 )
 from interlinear.config.recurrent import RecurrentArchitecture
-from interlinear.config.sources import ImageGrid, ImageNetwork, TextVocabulary
+from interlinear.config.sources import ImageGrid, ImageNetwork, SourceConfig, TextVocabulary
 from interlinear.config.transformer import TransformerArchitecture
 
 CompileChoice = Literal["auto", "on", "off"]  # whether a search is compiled; auto: see interlinear.search.compiled
@@ -31,6 +31,7 @@ __all__ = [
     "Precision",
     "RecurrentArchitecture",
     "RecurrentConfig",
+    "SourceConfig",
     "TextVocabulary",
     "TransformerArchitecture",
     "TransformerConfig",

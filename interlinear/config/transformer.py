@@ -32,6 +32,8 @@ class TransformerArchitecture(Architecture):
     combination: Literal["none", "serial", "parallel", "flat", "hierarchical"] = Field(
         "none", description="how several sources are combined in every layer (Libovicky, Helcl and Marecek 2018)"
     )
+    initialization: Literal["xavier", "uniform"] = "xavier"
+    output_dropout: float | None = Field(0.0, ge=0, lt=1, description="before the softmax")
     attention_dropout: float = Field(0.0, ge=0, lt=1, description="of attention weights")
     feed_forward_dropout: float = Field(0.0, ge=0, lt=1, description="inside the feed-forward layers")
     layer_drop: float = Field(0.0, ge=0, lt=1, description="share of layers skipped in training, for each sentence")

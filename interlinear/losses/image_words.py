@@ -10,8 +10,6 @@ from torch import Tensor, nn
 
 from interlinear.batch import positions
 from interlinear.losses.forward_pass import ForwardPass
-from interlinear.models.attention_weights import STATES
-from interlinear.models.memory import view_name
 from interlinear.text import END, PAD
 
 
@@ -26,7 +24,7 @@ def image_word_loss(passed: ForwardPass, heads: nn.ModuleDict) -> Tensor:
     assert target_BL is not None
     total = memory.first.values_BTD.new_zeros((), dtype=memory.score_dtype)
     for name, head in heads.items():
-        values_BTD = memory.views[view_name(name, STATES)].values_BTD
+        values_BTD = memory.view_of(name).values_BTD
         image, words_NL = passed.batch.image(name), target_BL
         if image.lengths is None:
             words_NL = words_NL.masked_fill((image.lengths_B == 0)[:, None], PAD)

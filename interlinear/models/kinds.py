@@ -8,9 +8,10 @@ from torch import nn
 
 from interlinear.models.initialization import Matrices
 from interlinear.models.protocol import Decoder
+from interlinear.models.recurrent import composition as recurrent
 from interlinear.models.recurrent import initial_weights
-from interlinear.models.recurrent.composition import build_decoder
 from interlinear.models.recurrent.encoders import TextEncoder
+from interlinear.models.transformer import composition as transformer
 
 
 @dataclass(frozen=True)
@@ -27,4 +28,7 @@ class Kind:
     set_weights: Callable[[nn.Module, Any, int], None] | None = None
 
 
-KINDS = {"recurrent": Kind(TextEncoder, build_decoder, initial_weights.matrices, initial_weights.set_weights)}
+KINDS = {
+    "recurrent": Kind(TextEncoder, recurrent.build_decoder, initial_weights.matrices, initial_weights.set_weights),
+    "transformer": Kind(transformer.build_encoder, transformer.build_decoder, transformer.matrices),
+}

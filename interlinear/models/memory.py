@@ -148,8 +148,11 @@ class Memory:
 
     def lengths_B(self, source: str) -> Tensor:
         """Number of real positions of each sentence in a source, (B,)."""
-        view = next(view for view in self.views.values() if view.source == source)
-        return (~view.padding_BT).sum(1)
+        return (~self.view_of(source).padding_BT).sum(1)
+
+    def view_of(self, source: str) -> View:
+        """The first view of a source."""
+        return next(view for view in self.views.values() if view.source == source)
 
     def map(self, change: Callable[[Tensor], Tensor]) -> "Memory":
         """Applies a function to every tensor."""

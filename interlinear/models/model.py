@@ -148,7 +148,6 @@ class Model(nn.Module):
         """Teacher forcing on K targets per sentence; with dropout in training."""
         before_BKL = F.pad(target_BKL, (1, -1), value=BEGIN)
         words_BKLE = drop_words(self.embed(before_BKL), self.config.word_dropout, self.training)
-        words_BKLE = F.dropout(words_BKLE, self.config.dropout, self.training)
         return self.decoder.unroll(memory, words_BKLE, attention)
 
     def forced_attention(

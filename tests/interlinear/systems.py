@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from interlinear.config import RecurrentConfig, TextVocabulary
+from interlinear.config import RecurrentConfig, TextVocabulary, TransformerConfig
 from interlinear.models.model import Model, build
 from tests.parameters import slow_but
 from training.recipe import load_recipe
@@ -30,23 +30,42 @@ COMBINED: dict[str, dict[str, Any]] = {
         "layer_norm": True, "cell": "gru", "decoder": "conditional", "word_attention": True, "contextual_gates": True,
     },
 }  # fmt: skip
-ALL = (*SYSTEMS, *COMBINED)
+TRANSFORMERS: dict[str, dict[str, Any]] = {
+    "transformer": {"layers": 2, "heads": 2, "feed_forward": 7},
+    "transformer with SSRU": {"layers": 2, "heads": 3, "feed_forward": 7, "decoder": "ssru", "norm": "pre"},
+    "transformer with a head that aligns": {
+        "heads": 2,
+        "feed_forward": 7,
+        "encoder_layers": 1,
+        "decoder_layers": 2,
+        "aligned_layer": 1,
+        "aligned_head": 2,
+        "activation": "swiglu",
+        "tie_embeddings": "all",
+        "positions": "concatenated",
+        "first_word": "zero",
+    },
+}
+ALL = (*SYSTEMS, *COMBINED, *TRANSFORMERS)
 # Each order of a step and each extension once: what `make test` has. The other systems repeat them.
 COVERING = (
     "contextual_gates", "interactive_attention", "coverage_linguistic", "uam",
-    "words and coverage under a selective gate", "layer normalisation",
+    "words and coverage under a selective gate", "layer normalisation", "transformer", "transformer with SSRU",
 )  # fmt: skip
 every_system = pytest.mark.parametrize("system", slow_but(COVERING, ALL))
 
 
 @cache
 def model_of(system: str, vocabulary: int = 9) -> Model:
-    """The model of a recipe or of a combination, with weights far from zero."""
-    if system in COMBINED:
-        chosen = COMBINED[system]
-    else:
-        chosen = load_recipe(system).model.model_dump(exclude={"dropout", "word_dropout", "state_dropout"})
-    sizes = {"embedding": 6, "hidden": 5, "initialization": "uniform", "initialization_scale": 1.2}
+    """The model of a recipe, of a combination or a Transformer, with weights far from zero."""
     torch.manual_seed(5)
     words = TextVocabulary(vocabulary=vocabulary)
-    return build(RecurrentConfig(**{**chosen, **sizes}, sources={"source": words}, target=words)).double().eval()
+    drawn = {"embedding": 6, "initialization": "uniform", "initialization_scale": 1.2}
+    if system in TRANSFORMERS:
+        config = TransformerConfig(**TRANSFORMERS[system], **drawn, sources={"source": words}, target=words)
+        return build(config).double().eval()
+    chosen = COMBINED.get(system) or load_recipe(system).model.model_dump(
+        exclude={"dropout", "word_dropout", "state_dropout"}
+    )
+    chosen = {**chosen, **drawn, "hidden": 5}
+    return build(RecurrentConfig(**chosen, sources={"source": words}, target=words)).double().eval()

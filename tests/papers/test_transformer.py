@@ -226,7 +226,7 @@ def agree(config: LayerConfig, own: DecoderConfig, texts: dict[str, list[list[in
     read = {source: encoders[source](batch.text(source)) for source in texts}
     memory = Memory({n: view for source in texts for n, view in decoder.views(source, read[source]).items()})
     words_BKLE = torch.randn(batch.rows, 2, steps, D, dtype=torch.float64)
-    readouts, seen = decoder.unroll(memory, words_BKLE, with_weights=True)
+    readouts, seen = decoder.unroll(memory, words_BKLE, attention=True)
     for row in range(batch.rows):
         states = {}
         for source, sentences in texts.items():

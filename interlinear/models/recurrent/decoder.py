@@ -215,6 +215,7 @@ class RecurrentDecoder(Decoder):
 
     def unroll(self, memory: Memory, words_BKLE: Tensor, attention: bool) -> Unrolled:
         """All steps over known words: a loop."""
+        words_BKLE = F.dropout(words_BKLE, self.config.dropout, self.training)
         outputs = list(self.each_step(memory, words_BKLE))
         weights = [output.attention_weights for output in outputs] if attention else [AttentionWeights({})]
         return Unrolled(self.read_steps(words_BKLE, outputs), AttentionWeights.stack(weights))

@@ -50,11 +50,11 @@ class Autoregressive(nn.Module, ABC):
 class CachedSelfAttention(Autoregressive):
     """Self-attention to the words up to a position (Vaswani et al. 2017, section 3.1), with a cache that grows.
 
-    The leaf `written` (B, K, L, 2D) has the keys and values of every position; those of a position after a hypothesis'
+    The leaf `cache` (B, K, L, 2D) has the keys and values of every position; those of a position after a hypothesis'
     own are not read. Hypotheses of different lengths each write at their own position.
     """
 
-    leaf, axis = "written", WRITTEN
+    leaf, axis = "cache", WRITTEN
 
     def __init__(self, config: LayerConfig) -> None:
         super().__init__(config)

@@ -13,16 +13,15 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from interlinear.models.attention_weights import AttentionWeights
+from interlinear.models.attention_weights import STATES, AttentionWeights
 from interlinear.models.layers.step_linear import product_dtype
-from interlinear.models.memory import Memory, View
-from interlinear.models.recurrent.encoders import EncoderOutput
+from interlinear.models.memory import Memory, View, view_name
+from interlinear.models.protocol import Decoder, EncoderOutput, Step, Unrolled
 from interlinear.models.state import State
 from interlinear.models.transformer.autoregressive import AUTOREGRESSIVE, Autoregressive
 from interlinear.models.transformer.layers import FeedForward, LayerConfig, Residual, Top, skip_layer, with_positions
 from interlinear.models.transformer.multi_source import STRATEGIES, Attended, CrossAttention
 
-ATTENTION = "attention"  # the kind of the weights
 POSITION = "position"  # the leaf of the state with the number of words so far, (B, K)
 
 
@@ -66,10 +65,10 @@ class DecoderLayer(nn.Module):
         return Attended(after_BQD, attended.weights, attended.source_weights)
 
 
-class TransformerDecoder(nn.Module):
+class TransformerDecoder(Decoder):
     """Layers over the embeddings of the previous words, to which it adds positions.
 
-    State: the leaf `position`, and one of every layer, `written.I` or `cell.I`. Readouts are the last layer's states.
+    State: the leaf `position`, and one of every layer, `cache.I` or `cell.I`. Readouts are the last layer's states.
     """
 
     def __init__(self, config: LayerConfig, own: DecoderConfig) -> None:
@@ -84,7 +83,7 @@ class TransformerDecoder(nn.Module):
         views = {}
         for i, layer in enumerate(self.decoder_layers):
             keys_BTA, values_BTA = layer.cross.prepare(source, read.states_BTD)
-            views[view_name(source, i)] = View(source, keys_BTA, values_BTA, keys_BTA[..., :0], read.padding_BT)
+            views[layer_view(source, i)] = View(source, keys_BTA, values_BTA, keys_BTA[..., :0], read.padding_BT)
         return views
 
     def start(self, memory: Memory) -> State:
@@ -98,7 +97,7 @@ class TransformerDecoder(nn.Module):
                 axes[name] = part.axis
         return State(leaves, axes)
 
-    def step(self, memory: Memory, state: State, words_BKE: Tensor) -> tuple[State, Tensor, AttentionWeights]:
+    def step(self, memory: Memory, state: State, words_BKE: Tensor) -> Step:
         """One more word of each hypothesis, at its own position: the state after it, readouts (B, K, R), and the
         weights of the aligned layer."""
         position_BK, leaves = state.leaves[POSITION], {POSITION: state.leaves[POSITION] + 1}
@@ -113,9 +112,9 @@ class TransformerDecoder(nn.Module):
         x_BKD = with_positions(words_BKE, position_BK, self.config, self.training)
         reads = (read(name, part) for name, part in self.autoregressive_parts())
         readout_BKR, weights = self.run(memory, x_BKD, reads, True)
-        return State(leaves, state.axes), readout_BKR, weights
+        return Step(State(leaves, state.axes), readout_BKR, weights)
 
-    def unroll(self, memory: Memory, words_BKLE: Tensor, with_weights: bool = False) -> tuple[Tensor, AttentionWeights]:
+    def unroll(self, memory: Memory, words_BKLE: Tensor, attention: bool = False) -> Unrolled:
         """Readouts (B, K, L, R) of known words, each of which reads those up to it; and, if they are asked for, the
         aligned layer's weights (B, K, L, ...)."""
         steps = words_BKLE.shape[1:3]
@@ -123,8 +122,9 @@ class TransformerDecoder(nn.Module):
             lambda x_BQD, part=part: part.unroll(x_BQD.unflatten(1, steps)).flatten(1, 2)
             for _, part in self.autoregressive_parts()
         )
-        readout_BQR, weights = self.run(memory, self.enter(words_BKLE), reads, with_weights)
-        return readout_BQR.unflatten(1, steps), weights.map(lambda tensor: tensor.unflatten(1, steps))
+        readout_BQR, weights = self.run(memory, self.enter(words_BKLE), reads, attention)
+        weights = weights.map(lambda tensor: tensor.unflatten(1, steps))
+        return Unrolled(readout_BQR.unflatten(1, steps), weights)
 
     def full_context_weights(self, memory: Memory, words_BKLE: Tensor, padding_BKL: Tensor) -> AttentionWeights:
         """The aligned layer's weights (B, K, L, ...), where every position reads the whole target but its padding
@@ -153,7 +153,7 @@ class TransformerDecoder(nn.Module):
         """The first so many layers, by default all, and their end: readouts (B, Q, R) and weights (B, Q, ...)."""
         weights = AttentionWeights({})
         for i, (layer, read) in enumerate(zip(self.decoder_layers[:layers], reads, strict=False)):
-            views = {source: memory.views[view_name(source, i)] for source in self.own.sources}
+            views = {source: memory.views[layer_view(source, i)] for source in self.own.sources}
             with_own = with_weights and i == self.aligned_layer
             attended: Attended = layer(x_BQD, read, views, with_own)
             x_BQD = attended.states
@@ -168,7 +168,7 @@ class TransformerDecoder(nn.Module):
             return weights.mean(1) if head is None else weights[:, head]
 
         return AttentionWeights(
-            {(source, ATTENTION): of_head(weights) for source, weights in attended.weights.items()},
+            {(source, STATES): of_head(weights) for source, weights in attended.weights.items()},
             source_weights={source: of_head(weights) for source, weights in attended.source_weights.items()},
         )
 
@@ -182,6 +182,6 @@ class TransformerDecoder(nn.Module):
         return [(f"{part.leaf}.{i}", part) for i, part in enumerate(parts)]
 
 
-def view_name(source: str, layer: int) -> str:
+def layer_view(source: str, layer: int) -> str:
     """The name of a layer's view of a source in `Memory.views`."""
-    return f"{source}.{ATTENTION}.{layer}"
+    return view_name(source, f"{STATES}.{layer}")

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from interlinear.models.layers.layer_norm import LayerNorm
 from interlinear.models.layers.step_linear import at_least_fp32, product_dtype
-from interlinear.models.recurrent.cells import LayerNorm
 
 PositionOrder = Literal["interleaved", "concatenated"]
 Activation = Literal["relu", "gelu", "swiglu"]

@@ -10,6 +10,7 @@ from interlinear.models.attention_reading import POSTERIOR, READINGS
 from interlinear.models.ensemble import Ensemble
 from interlinear.models.memory import Memory
 from interlinear.models.model import Model
+from interlinear.models.state import WRITTEN
 from interlinear.text import BEGIN, END
 from tests.interlinear.systems import ALL, every_system, model_of
 
@@ -39,7 +40,7 @@ def test_it_is_bayes_rule_over_the_attended_position(system: str):
     source, target = SOURCES[0], [*TARGETS[0], END]
     found_LT = posterior(model, collate({"source": [source]}, [TARGETS[0]]))[0]
     memory = model.encode(collate({"source": [source]}))
-    state, before = model.start(memory), BEGIN
+    state, before = model.start(memory).resize(memory.positions | {WRITTEN: len(target)}), BEGIN
     for step, word in enumerate(target):
         token_11 = torch.tensor([[before]])
         likelihoods = []

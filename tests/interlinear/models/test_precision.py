@@ -15,16 +15,18 @@ from interlinear.batch import collate
 from interlinear.losses.training_loss import training_loss
 from interlinear.models.layers.step_linear import StepInputs, UnrolledInputs
 from interlinear.models.recurrent.cells import Cell
+from interlinear.models.state import WRITTEN
 from interlinear.text import BEGIN
 from tests.interlinear.recipes import SOURCES, TARGETS, each_recipe, small
 from tests.interlinear.search.slot_table import search
 from tests.interlinear.systems import every_system, model_of
 
 # The precision of each tensor of a decoder's state, by the first part of its name. Tensors that steps add to are in
-# fp32; luong's mixture is computed anew at each step and only enters matrix products.
+# fp32; luong's mixture, and a Transformer's keys and values, only enter matrix products.
 STATES = {
     "hidden": torch.float32, "memory": torch.float32, "written": torch.float32, "coverage": torch.float32,
-    "mixture": torch.bfloat16, "state_mask": torch.float32,
+    "mixture": torch.bfloat16, "state_mask": torch.float32, "cell": torch.float32, "cache": torch.bfloat16,
+    "position": torch.int64,
 }  # fmt: skip
 VIEW = ("keys_BTA", "values_BTD", "covered_BTC")
 
@@ -147,7 +149,7 @@ def test_search_with_half_precision_weights(system: str) -> None:
     model = copy.deepcopy(model_of(system)).to(torch.bfloat16)
     batch = collate({"source": SOURCES})
     memory = model.encode(batch)
-    state, token = model.start(memory), torch.full((len(SOURCES), 1), BEGIN)
+    state, token = model.start(memory).resize(memory.positions | {WRITTEN: 2}), torch.full((len(SOURCES), 1), BEGIN)
     for _ in range(2):
         for name, leaf in state.leaves.items():
             assert leaf.dtype == STATES[name.split(".")[0]], name

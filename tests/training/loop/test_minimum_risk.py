@@ -73,7 +73,7 @@ def test_every_system_has_the_gradient_of_its_risk(system: str) -> None:
         return risk
 
     assert 0 < loss.objective.item() < len(SOURCES) and norm > 1e-3
-    assert (moved(1e-4) - moved(-1e-4)) / 2e-4 == pytest.approx(norm.item(), rel=1e-5)
+    assert (moved(1e-5) - moved(-1e-5)) / 2e-5 == pytest.approx(norm.item(), rel=1e-5)
 
 
 @every_system
@@ -93,7 +93,7 @@ def test_gradients_under_autocast_equal_fp32_within_bf16_precision(system: str) 
         gradients = torch.autograd.grad(risk, list(model.parameters()), allow_unused=True, materialize_grads=True)
         together.append(torch.cat([gradient.flatten() for gradient in gradients]))
     assert half.item() == pytest.approx(full.item(), rel=0.02)
-    assert (together[0] - together[1]).norm() < 0.15 * together[1].norm()
+    assert (together[0] - together[1]).norm() < 0.2 * together[1].norm()
 
 
 def test_a_share_of_the_likelihood_may_be_added() -> None:

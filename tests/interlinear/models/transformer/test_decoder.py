@@ -27,7 +27,7 @@ def test_steps_equal_one_pass(kind: str) -> None:
     made = system(kind)
     memory = made.encode(batch_of(made, SENTENCES))
     words_BKLE = words(3, 2, 6)
-    readouts, seen = made.decoder.unroll(memory, words_BKLE, with_weights=True)
+    readouts, seen = made.decoder.unroll(memory, words_BKLE, attention=True)
     state = made.start(memory, 2, 9)
     for t, words_BKE in enumerate(words_BKLE.unbind(2)):
         state, readout, weights = made.decoder.step(memory, state, words_BKE)
@@ -101,14 +101,14 @@ def test_padding_neighbours_and_other_hypotheses_change_nothing(kind: str) -> No
     made = system(kind)
     words_BKLE = words(3, 2, 6)
     memory = made.encode(batch_of(made, SENTENCES)).resize(dict.fromkeys(made.encoders, 9))
-    readouts, seen = made.decoder.unroll(memory, words_BKLE, with_weights=True)
+    readouts, seen = made.decoder.unroll(memory, words_BKLE, attention=True)
     for row in range(3):
         lengths = {source: int(memory.lengths_B(source)[row]) for source in made.encoders}
         texts = batch_of(made, SENTENCES)
         ids = {source: texts.text(source).ids_BT[row, : lengths[source] - 1].tolist() for source in lengths}
         alone = made.encode(collate({source: [own] for source, own in ids.items()}))
         for k in range(2):
-            own, weights = made.decoder.unroll(alone, words_BKLE[row : row + 1, k : k + 1, :4], with_weights=True)
+            own, weights = made.decoder.unroll(alone, words_BKLE[row : row + 1, k : k + 1, :4], attention=True)
             close(own[0, 0], readouts[row, k, :4])
             for (source, kind), each in weights.weights.items():
                 close(each[0, 0], seen.weights[source, kind][row, k, :4, : lengths[source]])
@@ -119,7 +119,7 @@ def test_padding_neighbours_and_other_hypotheses_change_nothing(kind: str) -> No
 def test_an_absent_source_is_finite_with_gradients_and_has_no_weight(kind: str) -> None:
     made = system(kind)
     memory = made.encode(batch_of(made, [[5, 9], None, None]))
-    readouts, seen = made.decoder.unroll(memory, words(3, 2, 4), with_weights=True)
+    readouts, seen = made.decoder.unroll(memory, words(3, 2, 4), attention=True)
     for module in (made.encoders, made.decoder):
         for gradient in torch.autograd.grad(
             readouts.sum(), list(module.parameters()), retain_graph=True, allow_unused=True
@@ -157,7 +157,7 @@ def test_the_weights_are_those_of_a_layer_and_of_its_head_or_the_mean(layer: int
         made = system("transformer", aligned_layer=layer, aligned_head=head)
         torch.manual_seed(0)
         memory = made.encode(batch_of(made, SENTENCES))
-        return made.decoder.unroll(memory, words(3, 1, 4), with_weights=True)[1].attention
+        return made.decoder.unroll(memory, words(3, 1, 4), attention=True)[1].attention
 
     heads = [of_head(0), of_head(1)]
     close(of_head(None), (heads[0] + heads[1]) / 2)
@@ -172,7 +172,7 @@ def test_the_weights_are_those_of_a_layer_and_of_its_head_or_the_mean(layer: int
 def weights_of(made: System) -> Tensor:
     torch.manual_seed(0)
     memory = made.encode(batch_of(made, SENTENCES))
-    return made.decoder.unroll(memory, words(3, 1, 4), with_weights=True)[1].attention
+    return made.decoder.unroll(memory, words(3, 1, 4), attention=True)[1].attention
 
 
 def test_the_weights_of_the_whole_target_read_later_words_and_no_padding() -> None:
@@ -189,7 +189,7 @@ def test_the_weights_of_the_whole_target_read_later_words_and_no_padding() -> No
     close(seen(changed_BKLE).attention[:, :, :4], weights[:, :, :4])
     changed_BKLE[1, 0, 3] = words(1)[0]
     assert (seen(changed_BKLE).attention[1, 0, 0] - weights[1, 0, 0]).abs().max() > 1e-3
-    causal = made.decoder.unroll(memory, words_BKLE, with_weights=True)[1].attention
+    causal = made.decoder.unroll(memory, words_BKLE, attention=True)[1].attention
     close(weights.sum(-1), causal.sum(-1))
     assert (causal[:, :, 0] - weights[:, :, 0]).abs().max() > 1e-3
     with pytest.raises(ValueError, match="no context of the whole target"):

@@ -212,7 +212,7 @@ def test_logits_and_the_guided_head_equal_a_plain_reading(dtype: torch.dtype) ->
     memory = Memory(decoder.views("source", encoder(text)))
     words_BKLE = encoder.words(padded(targets))[:, None]
     words_BKLE = F.pad(words_BKLE, (0, 0, 1, -1))  # the first word before is 0
-    readouts, seen = decoder.unroll(memory, words_BKLE, with_weights=True)
+    readouts, seen = decoder.unroll(memory, words_BKLE, attention=True)
     state = decoder.start(memory)
     for t, words_BKE in enumerate(words_BKLE.unbind(2)):
         state, readout_BKR, step_weights = decoder.step(memory, state, words_BKE)

@@ -119,7 +119,7 @@ def test_logits_and_attention_equal_those_of_marian_mt(activation: str) -> None:
 
     memory = Memory(decoder.views("source", encoder(text)))
     words_BKLE = encoder.words(target_BL)[:, None]
-    readouts, seen = decoder.unroll(memory, words_BKLE, with_weights=True)
+    readouts, seen = decoder.unroll(memory, words_BKLE, attention=True)
     bias_V = model.final_logits_bias[0]
     logits_BLV = F.linear(readouts[:, 0], encoder.words.weight, bias_V)
     torch.testing.assert_close(logits_BLV, expected.logits, rtol=0, atol=1e-5)

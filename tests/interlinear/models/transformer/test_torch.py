@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from interlinear.batch import collate
 from interlinear.models.memory import Memory
-from interlinear.models.recurrent.encoders import EncoderOutput
+from interlinear.models.protocol import EncoderOutput
 from interlinear.models.transformer.attention import SelfAttention, SourceAttention
 from interlinear.models.transformer.decoder import DecoderConfig, TransformerDecoder
 from interlinear.models.transformer.encoder import TransformerEncoder
