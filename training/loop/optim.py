@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import nn
@@ -63,18 +64,22 @@ def adadelta(settings: TrainingSettings, parameters: Sequence[nn.Parameter]) -> 
 @OPTIMIZERS.register("adam")
 def adam(settings: TrainingSettings, parameters: Sequence[nn.Parameter]) -> torch.optim.Optimizer:
     """Kingma and Ba 2015."""
-    epsilon = settings.epsilon or 1e-8
     fused = can_be_fused(parameters)
-    return torch.optim.Adam(parameters, lr=settings.learning_rate, eps=epsilon, fused=fused, foreach=not fused)
+    return torch.optim.Adam(parameters, fused=fused, foreach=not fused, **adam_options(settings))
 
 
 @OPTIMIZERS.register("adamw")
 def adamw(settings: TrainingSettings, parameters: Sequence[nn.Parameter]) -> torch.optim.Optimizer:
     """Adam with decoupled weight decay (Loshchilov and Hutter 2019)."""
-    rate, epsilon = settings.learning_rate, settings.epsilon or 1e-8
     decay = 0.01 if settings.weight_decay is None else settings.weight_decay
     fused = can_be_fused(parameters)
-    return torch.optim.AdamW(parameters, lr=rate, eps=epsilon, weight_decay=decay, fused=fused, foreach=not fused)
+    return torch.optim.AdamW(parameters, weight_decay=decay, fused=fused, foreach=not fused, **adam_options(settings))
+
+
+def adam_options(settings: TrainingSettings) -> dict[str, Any]:
+    """What Adam and AdamW have in common."""
+    betas = settings.betas or (0.9, 0.999)
+    return {"lr": settings.learning_rate, "betas": betas, "eps": settings.epsilon or 1e-8}
 
 
 def can_be_fused(parameters: Sequence[nn.Parameter]) -> bool:

@@ -158,6 +158,9 @@ class TrainingSettings(RecipeSection):
     learning_rate: float = Field(0.001, gt=0)
     weight_decay: float | None = Field(None, ge=0, description="adamw only; default 0.01")
     rho: float | None = Field(None, gt=0, lt=1, description="adadelta only; default 0.95")
+    betas: tuple[Annotated[float, Field(ge=0, lt=1)], Annotated[float, Field(ge=0, lt=1)]] | None = Field(
+        None, description="adam and adamw; default: [0.9, 0.999]"
+    )
     epsilon: float | None = Field(None, gt=0, description="default: 1e-8, adadelta 1e-6")
     schedule: Literal["constant", "halve_on_plateau", "halve_from_epoch", "inverse_square_root", "linear"] = Field(
         "halve_on_plateau", description="linear: from the full rate at the first update to 0 after the last epoch"
@@ -210,6 +213,8 @@ class TrainingSettings(RecipeSection):
 
     @model_validator(mode="after")
     def _check_unused_keys(self) -> Self:
+        if self.betas is not None and self.optimizer not in ("adam", "adamw"):
+            raise ValueError(f"betas: has no effect with optimizer: {self.optimizer}")
         needs = {
             "weight_decay": ("optimizer", "adamw"),
             "rho": ("optimizer", "adadelta"),
