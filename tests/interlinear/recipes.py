@@ -18,7 +18,7 @@ RECIPES = [str(path.relative_to("recipes").with_suffix("")) for path in sorted(P
 # Each order of a step and each extension once, several texts, an image: what `make test` has.
 QUICK = (
     "contextual_gates", "interactive_attention", "coverage_linguistic", "uam", "rnnsearch_low_resource",
-    "multimodal_flat", "postedit_hierarchical",
+    "multimodal_flat", "postedit_hierarchical", "transformer", "transformer_ssru",
 )  # fmt: skip
 EACH_ORDER = ("contextual_gates", "interactive_attention", "uam", "multimodal_flat")  # for what takes seconds a recipe
 
@@ -31,8 +31,9 @@ def each_recipe(recipes: Sequence[str] = RECIPES, quick: Sequence[str] = QUICK) 
 def small(recipe: str) -> tuple[Model, Batch]:
     """A recipe's model at small sizes, in fp32, and a batch in which each source is missing once, if it may be."""
     settings = load_recipe(recipe)
-    sizes = {"embedding": 8, "hidden": 8, "attention_size": None, "combination_size": None}
-    settings = settings.model_copy(update={"model": settings.model.model_copy(update=sizes)})
+    sizes = {"embedding": 8, "hidden": 8, "attention_size": None, "combination_size": None, "feed_forward": 8}
+    own = {key: size for key, size in sizes.items() if key in type(settings.model).model_fields}
+    settings = settings.model_copy(update={"model": settings.model.model_copy(update=own)})
     config = settings.model_for(dict.fromkeys([*settings.sources, "target"], 9), {})
     texts: dict[str, list[list[int] | None]] = {name: [list(SOURCES[0]), list(SOURCES[1])] for name in config.texts}
     if len(config.sources) > 1:

@@ -11,7 +11,6 @@ import pytest
 import torch
 
 from interlinear.minimum_risk.minimum_risk import RiskOptions, expected_risk, pack_candidates, sample_step
-from interlinear.models.recurrent.decoder import repeat
 from interlinear.text import BEGIN
 from tests.interlinear.recipes import TARGETS, each_recipe, small
 
@@ -37,7 +36,7 @@ def test_a_step_of_sampling_reads_nothing_from_the_device(recipe: str) -> None:
     model = model.to(META).eval()
     with torch.no_grad():
         memory = model.encode(batch.to(META))
-        state = repeat(model.start(memory), 3)
+        state = model.start(memory).repeat(3)
         token_BK = torch.full((batch.rows, 3), BEGIN, device=META)
         live_BK = torch.ones_like(token_BK, dtype=torch.bool)
         rows_N, last_B = torch.arange(5, device=META), torch.zeros(batch.rows, dtype=torch.bool, device=META)
