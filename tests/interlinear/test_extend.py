@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from interlinear.components import Components
+from tests.interlinear.cli.conftest import write_toy
 
 PAGE = Path(__file__).parents[2] / "docs" / "extend.md"
 
@@ -31,12 +32,17 @@ def test_the_page_runs(folder):
     assert re.search(r"\[\(\d+, \d+\)", done.stdout.splitlines()[-1]), done.stdout
 
 
-def test_a_package_is_found_by_its_entry_point(folder):
-    """By the command: as installed packages, it has a folder of metadata."""
-    (folder / "mine.py").write_text(blocks()[0])
+def install(folder, module, group="interlinear.components"):
+    """A package of one module with an entry point: as installed packages, it has a folder of metadata."""
+    (folder / "mine.py").write_text(module)
     (folder / "mine-1.dist-info").mkdir()
     (folder / "mine-1.dist-info/METADATA").write_text("Metadata-Version: 2.1\nName: mine\nVersion: 1\n")
-    (folder / "mine-1.dist-info/entry_points.txt").write_text("[interlinear.components]\nmine = mine\n")
+    (folder / "mine-1.dist-info/entry_points.txt").write_text(f"[{group}]\nmine = mine\n")
+
+
+def test_a_package_is_found_by_its_entry_point(folder):
+    """By the command."""
+    install(folder, blocks()[0])
     settings = ["--set", "model.attention=dot", "--set", "model.directions=summed"]
     command = [sys.executable, "-m", "interlinear", "info", "rnnsearch_small", *settings]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -76,6 +82,38 @@ for mt in ([[4, 5]], [[8, 5]], [None]):
     done = subprocess.run([sys.executable, "-c", example + program], capture_output=True, text=True, check=False)
     one, other, absent = done.stdout.splitlines()
     assert one.split()[0] != other.split()[0] and absent.endswith("[3.0, 0.0]"), done.stderr[-2000:]
+
+
+SONG = "[ti:Der Hund]\n[00:12.00]ein hund\n[00:17.20][00:21.10]die katze\n"
+
+
+def test_documents_of_a_further_format_are_translated(folder):
+    """By the command and by the service, whose processes of documents find the format too."""
+    (example,) = [block for block in blocks() if "read_lyrics" in block]
+    install(folder, example, "interlinear.documents")
+    write_toy(folder / "toy", seed=1)
+    (folder / "song.lrc").write_text(SONG)
+    program = """
+from pathlib import Path
+from starlette.testclient import TestClient
+from interlinear.cli import run
+from service.app import create_app
+from service.settings import ServedModelConfig, Settings
+
+assert run(["translate", "toy", "song.lrc", "-o", "song.en.lrc"]) == 0
+with TestClient(create_app(Settings(models=(ServedModelConfig(name="toy", uri="toy"),), threads=1))) as client:
+    assert ".lrc" in client.get("/frontend/settings").json()["supportedFilesFormat"]
+    file, languages = ("song.lrc", Path("song.lrc").read_bytes()), {"source": "de", "target": "en"}
+    answer = client.post("/translate_file", data=languages, files={"file": file})
+    print(client.get(answer.json()["translatedFileUrl"]).text)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    written = (folder / "song.en.lrc").read_text()
+    assert done.stdout.splitlines()[-len(SONG.splitlines()) - 1 :] == [*written.splitlines(), ""]
+    line = r"\[ti:Der Hund\]\n\[00:12.00\](.+)\n\[00:17.20\]\[00:21.10\](.+)\n"
+    translated = re.fullmatch(line, written)
+    assert translated and set(translated.groups()).isdisjoint({"ein hund", "die katze"})
 
 
 def test_threads_that_ask_at_once_wait_for_the_import(folder):

@@ -146,7 +146,7 @@ def translate(
     from interlinear.cli.decoding.model_loading import load_bundle
     from interlinear.cli.decoding.pivot import first_options, load_pivot
     from interlinear.cli.decoding.translation import as_record, as_text, check_target_prefix, translate_lines
-    from interlinear.documents.values.values import ReadOptions
+    from interlinear.documents.formats import ReadOptions
     from interlinear.generation.generator import SequenceGenerator
     from interlinear.translation.offline import OfflineModel
     from interlinear.translation.splitting import SplitOptions
