@@ -70,6 +70,9 @@ class Components(Mapping[str, Any]):
 
 ATTENTIONS = Components("attention", "interlinear.models.recurrent.attention")
 COMBINATIONS = Components("combination", "interlinear.models.recurrent.multi_source")
+IMAGE_NETWORKS = Components(
+    "network", "interlinear.models.image_encoders.networks", "interlinear.models.image_encoders.resnet"
+)
 OPTIMIZERS = Components("optimizer", "training.loop.optim")
 METRICS = Components("metric", "interlinear.metrics.catalogue")
 DOCUMENT_FORMATS = Components(

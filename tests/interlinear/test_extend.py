@@ -84,6 +84,42 @@ for mt in ([[4, 5]], [[8, 5]], [None]):
     assert one.split()[0] != other.split()[0] and absent.endswith("[3.0, 0.0]"), done.stderr[-2000:]
 
 
+def test_pictures_are_read_by_a_further_network(folder):
+    """It is trained by a recipe, and a bundle with it is served. It sees the colours that it asks for."""
+    (example,) = [block for block in blocks() if "class Patches" in block]
+    install(folder, example)
+    program = """
+import io
+from pathlib import Path
+
+import torch
+from PIL import Image
+from starlette.testclient import TestClient
+from interlinear.models.image_encoders.networks import build_network
+from service.app import create_app
+from service.settings import ServedModelConfig, Settings
+from tests.interlinear.cli.conftest import write_toy
+from training.recipe.settings import ImageSettings
+
+grid = ImageSettings(kind="image", network="patches", size=32).grid
+network = build_network(grid.network)
+white, black = (torch.full((1, 32, 32, 3), value, dtype=torch.uint8) for value in (255, 0))
+weight, bias = network.projection.weight, network.projection.bias
+torch.testing.assert_close(network(white)[0, 0], weight.sum((1, 2, 3)) + bias)
+torch.testing.assert_close(network(black)[0, 3], bias - weight.sum((1, 2, 3)))
+
+write_toy(Path("toy"), seed=2, image=grid, combination="concat", initialization="uniform", initialization_scale=1.0)
+file = io.BytesIO()
+Image.new("RGB", (40, 30), "red").save(file, "PNG")
+with TestClient(create_app(Settings(models=(ServedModelConfig(name="toy", uri="toy"),), threads=1))) as client:
+    fields = {"q": "ein hund", "source": "de", "target": "en", "explain": "true"}
+    answer = client.post("/translate/multimodal", data=fields, files={"image": ("red.png", file.getvalue())})
+    print(answer.json()["explanations"][0]["sources"]["image"]["grid"])
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.stdout.endswith("[2, 2]\n"), done.stderr[-3000:]
+
+
 SONG = "[ti:Der Hund]\n[00:12.00]ein hund\n[00:17.20][00:21.10]die katze\n"
 
 
