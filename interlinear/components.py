@@ -53,7 +53,7 @@ class Components(Mapping[str, Any]):
     def check(self, name: str) -> str:
         """The name itself. Raises ValueError if nothing has it."""
         if name not in self:
-            raise ValueError(f"{self.key}: there is no {name}; there are {', '.join(self)}")
+            raise ValueError(f"{self.key}: there is no {name}; there are {', '.join(self) or 'none'}")
         return name
 
     def _import_until(self, name: str | None) -> None:
@@ -74,6 +74,7 @@ IMAGE_NETWORKS = Components(
     "network", "interlinear.models.image_encoders.networks", "interlinear.models.image_encoders.resnet"
 )
 OPTIMIZERS = Components("optimizer", "training.loop.optim")
+ANSWER_FIELDS = Components("answer field")
 METRICS = Components("metric", "interlinear.metrics.catalogue")
 DOCUMENT_FORMATS = Components(
     "document format",

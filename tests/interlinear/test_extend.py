@@ -1,5 +1,6 @@
 """The examples of docs/extend.md, as one program; and how a package of one's own is found."""
 
+import json
 import re
 import subprocess
 import sys
@@ -118,6 +119,46 @@ with TestClient(create_app(Settings(models=(ServedModelConfig(name="toy", uri="t
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.stdout.endswith("[2, 2]\n"), done.stderr[-3000:]
+
+
+def test_an_answer_has_a_further_field(folder):
+    """Of the service, of the command and in Python; with a value for each of two sentences. It is described by
+    OpenAPI, and the explanation that it needs is in no answer that did not ask for it."""
+    (example,) = [block for block in blocks() if "class AlignedShare" in block]
+    install(folder, example)
+    program = """
+import json
+from pathlib import Path
+from starlette.testclient import TestClient
+import interlinear
+from interlinear.cli import run
+from service.app import create_app
+from service.settings import ServedModelConfig, Settings
+from tests.interlinear.cli.conftest import write_toy
+
+write_toy(Path("toy"), seed=1)
+text, fields = "Ein Hund. Die Katze schläft.", ["aligned"]
+Path("text").write_text(text)
+assert run(["translate", "toy", "text", "--field", "aligned", "--split-sentences", "1"]) == 0
+(result,) = interlinear.translate(interlinear.load("toy"), [text], fields=fields)
+print(json.dumps({"fields": result.fields}))
+with TestClient(create_app(Settings(models=(ServedModelConfig(name="toy", uri="toy"),), threads=1))) as client:
+    request = {"q": text, "source": "de", "target": "en", "fields": fields}
+    print(client.post("/translate", json=request).text)
+    print(client.post("/translate", json=request | {"q": [text, " "]}).text)
+    print(client.post("/translate", json=request | {"fields": ["unknown"]}).text)
+    print(json.dumps(client.get("/openapi.json").json()["components"]["schemas"]["AnswerFields"]["properties"]))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    by_command, in_python, served, several, refused, described = map(json.loads, done.stdout.splitlines()[-6:])
+    assert len(by_command["fields"]["aligned"]) == 2 and min(by_command["fields"]["aligned"]) > 0
+    assert by_command["fields"] == in_python["fields"] == served["fields"]
+    assert several["fields"] == [served["fields"], {"aligned": []}]
+    assert "explanation" not in by_command and "explanations" not in served
+    assert "there is no unknown; there are aligned" in refused["detail"]
+    assert {"type": "array", "items": {"type": "number"}} in described["aligned"]["anyOf"]
+    assert described["aligned"]["description"].startswith("Share of each sentence's words")
 
 
 SONG = "[ti:Der Hund]\n[00:12.00]ein hund\n[00:17.20][00:21.10]die katze\n"
