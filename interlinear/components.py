@@ -53,7 +53,7 @@ class Components(Mapping[str, Any]):
     def check(self, name: str) -> str:
         """The name itself. Raises ValueError if nothing has it."""
         if name not in self:
-            raise ValueError(f"{self.key}: there is no {name}; there are {', '.join(self) or 'none'}")
+            raise ValueError(f"there is no {self.key} {name}; there are {', '.join(self) or 'none'}")
         return name
 
     def _import_until(self, name: str | None) -> None:

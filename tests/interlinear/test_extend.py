@@ -156,7 +156,7 @@ with TestClient(create_app(Settings(models=(ServedModelConfig(name="toy", uri="t
     assert by_command["fields"] == in_python["fields"] == served["fields"]
     assert several["fields"] == [served["fields"], {"aligned": []}]
     assert "explanation" not in by_command and "explanations" not in served
-    assert "there is no unknown; there are aligned" in refused["detail"]
+    assert "there is no answer field unknown; there are aligned" in refused["detail"]
     assert {"type": "array", "items": {"type": "number"}} in described["aligned"]["anyOf"]
     assert described["aligned"]["description"].startswith("Share of each sentence's words")
 
@@ -219,7 +219,7 @@ def test_a_name_that_nobody_registered_is_refused_with_those_that_there_are():
         pass
 
     assert kinds["one"] is One
-    with pytest.raises(ValueError, match="kind: there is no two; there are one"):
+    with pytest.raises(ValueError, match=r"^there is no kind two; there are one$"):
         kinds.check("two")
     with pytest.raises(ValueError, match="kind: there is a one already"):
         kinds.register("one")(type("Other", (), {}))
