@@ -1,6 +1,7 @@
 """What `import interlinear` offers of a trained model: to load it by its name, to translate and to align with it."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Literal
@@ -19,6 +20,7 @@ from interlinear.models.model import Model
 from interlinear.models.protocol import EncoderDecoder
 from interlinear.registry.resolve import fetch_bundle
 from interlinear.search import SearchOptions
+from interlinear.translation.answer_fields import check_fields
 from interlinear.translation.offline import OfflineModel, search
 from interlinear.translation.split_input import SplitInput, no_terms
 from interlinear.translation.splitting import SplitOptions
@@ -48,23 +50,26 @@ def translate(
     explain: bool = False,
     options: SearchOptions | None = None,
     glossary: Mapping[str, str] | None = None,
+    fields: Sequence[str] = (),
 ) -> list[GenerationResult]:
     """The outputs for texts, in their order, each best first. A text is split into sentences; with markup, the tags go
     with their words. A headline model summarizes.
 
     explain: what the model looked at, in `explanation`, but for markup. options: of the search, by default the model's.
-    glossary: exact translations by source term.
+    glossary: exact translations by source term. fields: names of further fields of the results, but for markup.
 
-    Raises RequestError for a text that the model cannot read, DataError for malformed XML.
+    Raises UsageError for an unknown field, RequestError for a text that the model cannot read, DataError for malformed
+    XML.
     """
+    check_fields(fields, "fields")
     options = options or bundle.card.search
     model = OfflineModel(SequenceGenerator(bundle, width=options.beam))
     how = SplitOptions(OfflineModel.fits)
     terms = TermOptions(tuple(GlossaryEntry(*entry) for entry in (glossary or {}).items()), (), bundle.takes_terms)
     find = TermFinder(terms, model.language_pair[0]).find if terms.given or terms.protect else no_terms
-    request = Request({}, options, explain)
+    request = Request({}, options, explain, fields=tuple(fields))
     inputs = [
-        SplitInput.of_text(model, Request({model.source: text}, options, explain), how, find)
+        SplitInput.of_text(model, replace(request, texts={model.source: text}), how, find)
         if markup is None
         else SplitInput.of_markup(model, request, (parse_html if markup == "html" else parse_xml)(text), how, find)
         for text in texts

@@ -5,6 +5,7 @@ of others.
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from importlib import import_module
 from importlib.metadata import entry_points
 from threading import RLock
@@ -15,20 +16,23 @@ GROUP = "interlinear.components"  # entry points of packages that register more
 
 
 class Components(Mapping[str, Any]):
-    """The classes or functions that a key of the config names; ours are imported at the first question."""
+    """The classes or functions that a key of the config names. Modules that define them are imported one after the
+    other, until one has the name that is asked for: ours, then those of the entry points of a group."""
 
-    def __init__(self, key: str, *defined_in: str) -> None:
-        self.key, self._defined_in = key, defined_in
+    def __init__(self, key: str, *defined_in: str, group: str = GROUP) -> None:
+        self.key, self.group = key, group
         self._components: dict[str, Any] = {}
         self._lock = RLock()
-        self._loads: list[Callable[[], object]] = [self._import_ours, self._import_others]  # not called yet
+        ours = [partial(import_module, module) for module in defined_in]
+        self._loads: list[Callable[[], object]] = [*ours, self._import_others]  # not called yet
 
-    def register(self, name: str) -> Callable[[Component], Component]:
-        """Decorates what the config names so. Raises ValueError if something else has that name."""
+    def register(self, *names: str) -> Callable[[Component], Component]:
+        """Decorates what the config names so. Raises ValueError if something else has one of the names."""
 
         def add(component: Component) -> Component:
-            if self._components.setdefault(name, component) is not component:
-                raise ValueError(f"{self.key}: there is a {name} already")
+            for name in names:
+                if self._components.setdefault(name, component) is not component:
+                    raise ValueError(f"{self.key}: there is a {name} already")
             return component
 
         return add
@@ -49,7 +53,7 @@ class Components(Mapping[str, Any]):
     def check(self, name: str) -> str:
         """The name itself. Raises ValueError if nothing has it."""
         if name not in self:
-            raise ValueError(f"{self.key}: there is no {name}; there are {', '.join(self)}")
+            raise ValueError(f"there is no {self.key} {name}; there are {', '.join(self) or 'none'}")
         return name
 
     def _import_until(self, name: str | None) -> None:
@@ -59,16 +63,42 @@ class Components(Mapping[str, Any]):
                 load, *self._loads = self._loads
                 load()
 
-    def _import_ours(self) -> None:
-        for module in self._defined_in:
-            import_module(module)
-
     def _import_others(self) -> None:
-        for package in entry_points(group=GROUP):
+        for package in entry_points(group=self.group):
             package.load()
 
 
 ATTENTIONS = Components("attention", "interlinear.models.recurrent.attention")
 COMBINATIONS = Components("combination", "interlinear.models.recurrent.multi_source")
+IMAGE_NETWORKS = Components(
+    "network", "interlinear.models.image_encoders.networks", "interlinear.models.image_encoders.resnet"
+)
 OPTIMIZERS = Components("optimizer", "training.loop.optim")
+ANSWER_FIELDS = Components("answer field")
 METRICS = Components("metric", "interlinear.metrics.catalogue")
+DOCUMENT_FORMATS = Components(
+    "document format",
+    *(
+        f"interlinear.documents.{module}"
+        for module in (
+            "text_formats.plain_text",
+            "markdown.markdown_file",
+            "text_formats.subtitles",
+            "text_formats.gettext_catalogue",
+            "values.json_values",
+            "values.yaml_values",
+            "values.delimited",
+            "values.java_properties",
+            "xml_formats.resources",
+            "xml_formats.xliff",
+            "xml_formats.tmx",
+            "xml_formats.word",
+            "xml_formats.powerpoint",
+            "xml_formats.excel",
+            "xml_formats.opendocument",
+            "xml_formats.epub",
+            "pdf.pdf_file",
+        )
+    ),
+    group="interlinear.documents",  # which has no torch: each document is read by a process of its own
+)

@@ -132,6 +132,9 @@ class Explanation(BaseModel):
     )
 
 
+EMPTY_EXPLANATION = Explanation(source=[], target=[], matrices={}, alignment=[])
+
+
 def explain(
     source: Sequence[Span],
     target: Sequence[Span],

@@ -2,7 +2,9 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field
+
+from interlinear.components import IMAGE_NETWORKS
 
 
 class TextVocabulary(BaseModel):
@@ -18,11 +20,11 @@ class TextVocabulary(BaseModel):
 
 
 class ImageNetwork(BaseModel):
-    """A convolutional network from pixels to regions. Its weights belong to the model and are stored in the bundle."""
+    """A network from pixels to regions. Its weights belong to the model and are stored in the bundle."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    kind: Literal["small", "resnet50"] = "small"
+    kind: Annotated[str, AfterValidator(IMAGE_NETWORKS.check)] = "small"
     size: int = Field(128, ge=16, le=512, description="images are resized to this many pixels a side")
     frozen: bool = Field(False, description="its weights are not trained")
 

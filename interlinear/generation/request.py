@@ -1,7 +1,9 @@
 """What a model generates from and what it generates: requests, as text and as ids, and their outputs."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -26,7 +28,8 @@ class Request:
     `target_prefix`: the text with which outputs begin; what follows begins a new word. Several outputs (`n_best`) then
     differ in the first word after it, also after an empty one; `min_alternative_probability`: but for the best, only
     those whose first token there is as probable.
-    `explain`: explain the best output; `explain_all`: with it, every output.
+    `explain`: explain the best output; `explain_all`: with it, every output. `fields`: names of the answer's
+    (`interlinear.translation.answer_fields`).
     """
 
     texts: dict[str, str]
@@ -38,6 +41,7 @@ class Request:
     target_prefix: str | None = None
     min_alternative_probability: float = 0.0
     explain_all: bool = False
+    fields: tuple[str, ...] = ()
 
     @property
     def is_copied(self) -> bool:
@@ -118,7 +122,8 @@ class Candidate:
 
 @dataclass(frozen=True)
 class GenerationResult:
-    """A request's outputs, best first, and the explanation of the best one if requested."""
+    """A request's outputs, best first, and the explanation of the best one and further fields if requested."""
 
     candidates: list[Candidate]
     explanation: Explanation | None = None
+    fields: Mapping[str, Any] = field(default_factory=dict)

@@ -1,1 +1,1 @@
-"""Images as model inputs: decoding files to pixels, and convolutional networks from pixels to region features."""
+"""Images as model inputs: decoding files to pixels."""

@@ -16,6 +16,7 @@ from interlinear.config import ModelConfig, TextVocabulary
 from interlinear.devices import to_device
 from interlinear.models.attention_reading import POSTERIOR, READINGS, AttentionReading
 from interlinear.models.attention_weights import STATES, AttentionWeights
+from interlinear.models.image_encoders.encoder import ImageEncoder
 from interlinear.models.initialization import draw_seed, initialize, seed_of
 from interlinear.models.kinds import KINDS
 from interlinear.models.layers.dropout import drop_words
@@ -23,7 +24,6 @@ from interlinear.models.layers.int8 import Int8Linear
 from interlinear.models.memory import SUMMARY, Candidates, Memory, View
 from interlinear.models.posterior_attention import posterior_attention
 from interlinear.models.protocol import Step, Unrolled
-from interlinear.models.recurrent.encoders import ImageEncoder
 from interlinear.models.state import State
 from interlinear.text import BEGIN, PAD
 

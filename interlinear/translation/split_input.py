@@ -68,6 +68,7 @@ class SplitInput(Generic[M]):
                     texts={**request.texts, model.source: sentence.text},
                     terms=sentence.terms,
                     explain=sentence.explain,
+                    fields=(),
                 ),
                 within,
             )

@@ -16,6 +16,7 @@ from interlinear.text import Tokenizer
 from interlinear.text.formatting import Edges, edges_of_parts
 from interlinear.text.long_sentences import divide, grouped
 from interlinear.text.sentences import SplitMode, sentence_separators, split_text
+from interlinear.translation.answer_fields import answer_fields, needs_explanation
 from interlinear.translation.merging import combined_candidates, joined_candidate, merge_explanations
 
 
@@ -94,7 +95,7 @@ class SplitText(Generic[M]):
     @staticmethod
     def whole(model: M, request: Request, pivot: Step[M] | None = None) -> "SplitText[M]":
         """A text that is searched as it is."""
-        return SplitText(model, request, (request,), ("", ""), (0,), pivot=pivot)
+        return SplitText(model, request, (for_fields(request),), ("", ""), (0,), pivot=pivot)
 
     @staticmethod
     def of(model: M, request: Request, how: SplitOptions[M]) -> "SplitText[M]":
@@ -114,7 +115,7 @@ class SplitText(Generic[M]):
         def part(span: tuple[int, int]) -> Request:
             start, end = span
             texts = {**request.texts, model.source: text[start:end]}
-            return replace(request, texts=texts, terms=terms_within(request.terms, start, end))
+            return for_fields(replace(request, texts=texts, terms=terms_within(request.terms, start, end)))
 
         def fits(span: tuple[int, int]) -> bool:
             return how.fits(model, part(span))
@@ -174,14 +175,23 @@ class SplitText(Generic[M]):
         return format_result(answer, source, self.edges[index], model.target_tokenizer, model.language_pair[1])
 
     def merge_answers(self, answers: Sequence[GenerationResult]) -> GenerationResult:
-        """The result of the whole text from those of its sentences, formatted; a blank text is its own translation.
+        """The result of the whole text from those of its sentences, formatted; a blank text is its own translation."""
+        formatted = [self.format_answer(j, answer) for j, answer in enumerate(answers)]
+        merged = self._merged(formatted)
+        if not self.request.fields:
+            return merged
+        sources = [sentence.texts.get(self.model.source, "") for sentence in self.sentences]
+        fields = answer_fields(self.request.fields, sources, formatted)
+        return replace(merged, explanation=merged.explanation if self.request.explain else None, fields=fields)
+
+    def _merged(self, answers: Sequence[GenerationResult]) -> GenerationResult:
+        """The result of the whole text from the formatted ones of its sentences.
 
         Its candidates are the best combinations of the sentences' candidates, ranked by the mean of the sentences'
         scores.
         """
         if not answers:
             return GenerationResult([Candidate(self.request.texts[self.model.source], 0.0, 0.0, [])])
-        answers = [self.format_answer(j, answer) for j, answer in enumerate(answers)]
         if self.separators == ("", "") and self.offsets == (0,):
             return answers[0]
         candidates = [
@@ -194,6 +204,11 @@ class SplitText(Generic[M]):
         texts = [answer.candidates[0].text for answer in answers]
         before = [len(self.join(texts[:i])) + len(self.separators[i]) for i in range(len(texts))]
         return GenerationResult(candidates, merge_explanations(explanations, self.offsets, before))
+
+
+def for_fields(request: Request) -> Request:
+    """The request of a sentence, which is explained if one of the answer's fields needs that."""
+    return replace(request, explain=True) if needs_explanation(request.fields) else request
 
 
 def check_prefixed(sentences: int, parts: int, model: str) -> None:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
-from interlinear.documents.values.values import ReadOptions
+from interlinear.documents.formats import ReadOptions
 from interlinear.installation import PYTHON
 from interlinear.translation.sentences import Sentence
 from service.files.document_worker import NO_SPACE, REFUSED

@@ -9,7 +9,7 @@ from pathlib import PurePath
 from typing import Literal
 
 from interlinear.documents.files import written_suffix
-from interlinear.documents.values.values import ReadOptions
+from interlinear.documents.formats import ReadOptions
 from interlinear.generation.terms import TermOptions
 from service.files.file_store import StoredFile
 from service.problems import Problem

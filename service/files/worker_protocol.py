@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, astuple, dataclass
 from typing import Any, Literal
 
+from interlinear.documents.formats import ReadOptions
 from interlinear.documents.inline import AlignedText
-from interlinear.documents.values.values import ReadOptions
 from interlinear.generation.terms import GlossaryEntry, Term, TermOptions
 from interlinear.translation.sentences import Sentence
 

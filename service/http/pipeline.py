@@ -1,21 +1,22 @@
 """The steps that every generating route shares, from a request's body to its response: parsing, admission,
 segmentation, search, and formatting or streaming."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Depends
 from pydantic import BaseModel
 from starlette.responses import Response
 
-from interlinear.explanation import Explanation
+from interlinear.explanation import EMPTY_EXPLANATION, Explanation
 from interlinear.generation.request import GenerationResult
 from interlinear.generation.terms import TermOptions
 from interlinear.generation.terms.term import TERMS
 from interlinear.source_names import CONTEXT
+from interlinear.translation.answer_fields import answer_fields
 from interlinear.translation.paths import ModelPath
 from service.auth.rate_limits import units_of_tokens
 from service.engine.admission import Reservation
@@ -47,8 +48,6 @@ T = TypeVar("T")
 G = TypeVar("G", bound=GenerateRequest)
 
 INLINE_EXPLAINED_CHARACTERS = 300  # characters whose explanation is serialised faster than a thread wakes up
-
-EMPTY_EXPLANATION = Explanation(source=[], target=[], matrices={}, alignment=[])
 
 
 def field_names(request: TextsRequest | MultimodalRequest) -> list[str]:
@@ -113,14 +112,15 @@ def model_inputs(
 
 @dataclass(frozen=True)
 class PipelineResult:
-    """The results of a request, item by item: the text, and on request the alternatives, their scores and the
-    explanations."""
+    """The results of a request, item by item: the text, and on request the alternatives, their scores, the
+    explanations and further fields."""
 
     texts: list[str]
     alternatives: list[list[str]] | None
     scores: list[list[float]] | None
     explanations: list[Explanation] | None
     warnings: list[ResponseWarning] | None = None
+    fields: list[Mapping[str, Any]] | None = None
 
     @staticmethod
     def of(
@@ -142,6 +142,9 @@ class PipelineResult:
             if request.explain
             else None,
             warnings or None,
+            [a.fields if a else answer_fields(request.answer_fields) for a in answers]
+            if request.answer_fields
+            else None,
         )
 
 

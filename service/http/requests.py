@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag, create_model
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, create_model
 
+from interlinear.components import ANSWER_FIELDS
 from interlinear.generation.terms import TermOptions
 from interlinear.text.sentences import SplitMode, estimated_sentences, fewest_of
 from service.http.terms import GlossaryTerm, term_fields, term_options
@@ -51,6 +52,13 @@ def _not_blank(text: str | list[str]) -> str | list[str]:
     if not any(item.strip() for item in ([text] if isinstance(text, str) else text)):
         raise ValueError("must not be blank")
     return text
+
+
+def _as_list(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
+FieldNames = Annotated[list[Annotated[str, AfterValidator(ANSWER_FIELDS.check)]], BeforeValidator(_as_list)]
 
 
 def check_stored_text(text: str) -> str:
@@ -138,6 +146,11 @@ class GenerateRequest(ApiRequest):
     def kept_glossary(self) -> str | None:
         """The id of a glossary that the service keeps, whose terms are found too."""
         return None
+
+    @property
+    def answer_fields(self) -> tuple[str, ...]:
+        """Names of further fields of the answer."""
+        return ()
 
     @property
     def output_prefix(self) -> str | None:
@@ -238,7 +251,7 @@ class TranslateRequest(TextsRequest):
         "explain": True,
     }
     text_field: ClassVar[str] = "q"
-    repeatable_fields: ClassVar[frozenset[str]] = frozenset({"q", "do_not_translate"})
+    repeatable_fields: ClassVar[frozenset[str]] = frozenset({"q", "do_not_translate", "fields"})
     past_tense: ClassVar[str] = "translated"
 
     q: str | list[str]
@@ -272,6 +285,9 @@ class TranslateRequest(TextsRequest):
         description="with `target_prefix`: alternatives whose first token after it is less probable are left out; "
         "default: 0",
     )
+    fields: FieldNames | None = Field(
+        None, max_length=100, description="names of further fields of the answer, of packages that are installed"
+    )
 
     @classmethod
     def limited_fields(cls, settings: Settings) -> dict[str, Any]:
@@ -294,6 +310,10 @@ class TranslateRequest(TextsRequest):
     @property
     def kept_glossary(self) -> str | None:
         return self.glossary_id
+
+    @property
+    def answer_fields(self) -> tuple[str, ...]:
+        return tuple(self.fields or ())
 
     @property
     def output_prefix(self) -> str | None:

@@ -1,10 +1,12 @@
 """Response types: LibreTranslate's fields, and this service's own."""
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from interlinear.bundle import Task
+from interlinear.components import ANSWER_FIELDS
 from interlinear.explanation import Explanation
 from interlinear.translation import language_tags as languages
 from interlinear.translation.detection import LanguageGuess
@@ -130,6 +132,20 @@ class TranslateResponse(ApiResponse):
     )
     explanations: Explanations = None
     warnings: list[ResponseWarning] | None = Field(None, description="where there is something to say about a text")
+    fields: Mapping[str, Any] | list[Mapping[str, Any]] | None = Field(
+        None, description="with `fields`: further fields by name"
+    )
+
+
+def described_fields(response: type[TranslateResponse]) -> type[TranslateResponse]:
+    """The response with the types of the answer fields that are registered, for OpenAPI."""
+    types: dict[str, Any] = {
+        name: (field.json_type | None, Field(None, description=(field.__doc__ or "").partition("\n")[0]))
+        for name, field in ANSWER_FIELDS.items()
+    }
+    own = create_model("AnswerFields", __base__=ApiResponse, __doc__="Further fields of an answer, by name.", **types)
+    fields: Any = (own | list[own] | None, response.model_fields["fields"])
+    return create_model(response.__name__, __base__=response, __doc__=response.__doc__, fields=fields)
 
 
 class Operation(ApiResponse):

@@ -76,6 +76,7 @@ class SearchInput:
             images=dict(item.images),
             target_prefix=request.output_prefix,
             min_alternative_probability=request.min_alternative_probability,
+            fields=request.answer_fields,
         )
         return SearchInput(item, search, how)
 

@@ -211,7 +211,7 @@ def test_a_data_sets_defaults_for_other_sources_are_ignored(pictures: str) -> No
         (["sources.image.vocabulary=300"], "sources.image.vocabulary: unknown key. Known here: kind, encoder, network"),
         (["sources.source.size=64"], "sources.source.size: unknown key. Known here: kind, units"),
         (["sources.image.size=8"], "sources.image.size: input should be greater than or equal to 16"),
-        (["sources.image.network=vgg"], "sources.image.network: 'vgg' is none of small, resnet50"),
+        (["sources.image.network=vgg"], "sources.image.network: there is no network vgg; there are resnet50, small"),
         (["sources.image.encoder=grid"], "sources.image.size: has no effect with encoder: grid"),
         (
             ["sources.image={kind: image, encoder: grid, weights: w}", "sources.image.size=null"],

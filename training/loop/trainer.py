@@ -15,9 +15,9 @@ from interlinear.batch import Batch
 from interlinear.bundle import hash_weights, initialize_from, unique_weights
 from interlinear.devices import is_out_of_memory
 from interlinear.errors import TrainingError
-from interlinear.images.networks import load_weights
 from interlinear.memory_allocator import release_freed_memory
 from interlinear.metrics.score import Score
+from interlinear.models.image_encoders.weights import load_weights
 from interlinear.models.model import Model, build
 from training.data.guide.piece_links import INDEX, RowArrays
 from training.data.guide.stored_guide import WordLinks

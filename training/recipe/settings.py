@@ -18,7 +18,7 @@ from pydantic import (
     model_validator,
 )
 
-from interlinear.components import OPTIMIZERS
+from interlinear.components import IMAGE_NETWORKS, OPTIMIZERS
 from interlinear.config import AnyArchitecture, AnyModelConfig, ImageGrid, ImageNetwork, ModelConfig, TextVocabulary
 from interlinear.errors import RecipeError
 from interlinear.minimum_risk.minimum_risk import RiskOptions
@@ -55,7 +55,9 @@ class ImageSettings(RecipeSection):
 
     kind: Literal["image"]
     encoder: Literal["network", "grid"] = "network"
-    network: Literal["small", "resnet50"] | None = Field(None, description="encoder: network; default: small")
+    network: Annotated[str, AfterValidator(IMAGE_NETWORKS.check)] | None = Field(
+        None, description="encoder: network; default: small"
+    )
     size: int | None = Field(
         None,
         ge=16,
@@ -83,7 +85,7 @@ class ImageSettings(RecipeSection):
         shape."""
         if self.pixels is None:
             return None
-        from interlinear.images.networks import grid_shape
+        from interlinear.models.image_encoders.networks import grid_shape
 
         network = ImageNetwork(kind=self.network or "small", size=self.pixels, frozen=self.frozen)
         rows, columns, features = grid_shape(network)

@@ -1,7 +1,7 @@
 """The command `features`: extracts region features from images."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -17,7 +17,7 @@ def features(
     network: Annotated[
         Path, typer.Option(metavar="FILE", show_default=False, help="The network's weights: safetensors or state dict.")
     ],
-    kind: Annotated[Literal["small", "resnet50"], typer.Option(help="The network.")] = "resnet50",
+    kind: Annotated[str, typer.Option(metavar="NAME", help="The network, as a recipe names it.")] = "resnet50",
     size: Annotated[int, typer.Option(min=16, max=512, metavar="N", help="Pixels a side.")] = 224,
     index: Annotated[
         Path | None,
@@ -42,7 +42,9 @@ def features(
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+    from interlinear.components import IMAGE_NETWORKS
     from interlinear.config import ImageNetwork
+    from interlinear.errors import UsageError
     from training.data.dataset import load_index
     from training.data.images.feature_extraction import (
         FeatureExtraction,
@@ -52,6 +54,8 @@ def features(
     )
     from training.data.images.images import ImageArchive
 
+    if kind not in IMAGE_NETWORKS:
+        raise UsageError("--kind", f"there is no network {kind}", f"name one of {', '.join(IMAGE_NETWORKS)}")
     output = (output or Path(f"{images.stem}-{kind}-{size}.safetensors")).resolve()
     archive = ImageArchive(images.resolve())
     index_file = output.with_suffix(".index.tsv")

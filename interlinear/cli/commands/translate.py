@@ -85,6 +85,15 @@ def translate(
     explain: Annotated[
         bool, typer.Option("--explain", help="Print JSON with attention weights, alignments, confidences, doubts.")
     ] = False,
+    fields: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--field",
+            metavar="NAME",
+            show_default=False,
+            help="Print JSON with this field of a package of yours; may be given several times. See docs/extend.md.",
+        ),
+    ] = None,
     reverse: Annotated[
         str | None,
         typer.Option(
@@ -146,8 +155,9 @@ def translate(
     from interlinear.cli.decoding.model_loading import load_bundle
     from interlinear.cli.decoding.pivot import first_options, load_pivot
     from interlinear.cli.decoding.translation import as_record, as_text, check_target_prefix, translate_lines
-    from interlinear.documents.values.values import ReadOptions
+    from interlinear.documents.formats import ReadOptions
     from interlinear.generation.generator import SequenceGenerator
+    from interlinear.translation.answer_fields import check_fields
     from interlinear.translation.offline import OfflineModel
     from interlinear.translation.splitting import SplitOptions
 
@@ -165,12 +175,13 @@ def translate(
             "--tokenised": tokenised,
             "--target-prefix": target_prefix is not None,
         }
-        unused |= {"--explain": explain, "--json": as_json}
+        unused |= {"--explain": explain, "--field": bool(fields), "--json": as_json}
         document = document_to_translate(files or [], output, unused, ReadOptions(tuple(keys or ()), encoding))
     elif keys or encoding:
         raise UsageError("--keys" if keys else "--encoding", "it is for documents", "say where to write it: -o FILE")
     else:
         check_lines(files or [])
+    check_fields(fields or (), "--field")
     bundle = load_bundle(model, tracking, device, precision, use_shortlist, compile_search)
     second = load_pivot(pivot, bundle, search, tracking, device, precision) if pivot else None
     options = first_options(search, bundle) if second else search.apply_to(bundle)
@@ -186,11 +197,14 @@ def translate(
     failed = 0
     groups = attach_inputs(read_groups(files or []), bundle.card.model, mt, image_dir, images)
     tokenised_fields = frozenset({*bundle.card.model.texts, "target"}) if tokenised else frozenset[str]()
-    outcomes = translate_lines(generation, groups, options, explain, tokenised_fields, find_terms, target_prefix, how)
+    outcomes = translate_lines(
+        generation, groups, options, explain, tokenised_fields, find_terms, target_prefix, how, tuple(fields or ())
+    )
+    in_json = as_json or explain or bool(fields)
     for outcome in outcomes:
         if outcome.problem:
             failed += 1
             say(f"{outcome.line.where}: {outcome.problem} The line stays empty.")
-        print(as_record(outcome) if as_json or explain else as_text(outcome, numbered=search.n_best is not None))
+        print(as_record(outcome) if in_json else as_text(outcome, numbered=search.n_best is not None))
         sys.stdout.flush()
     return FAILED if failed else 0

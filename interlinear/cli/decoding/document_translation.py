@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from interlinear.cli.console import FAILED, progress, say
+from interlinear.components import DOCUMENT_FORMATS
 from interlinear.documents import DocumentFile
-from interlinear.documents.files import ARCHIVE_READERS, read_file, suffix_of, written_suffix
-from interlinear.documents.values.values import ReadOptions
+from interlinear.documents.files import read_file, suffix_of, written_suffix
+from interlinear.documents.formats import ReadOptions
 from interlinear.errors import RequestError, UsageError
 from interlinear.generation.request import Request
 from interlinear.search import SearchOptions
@@ -68,7 +69,8 @@ def document_to_translate(
 def check_lines(files: Sequence[Path]) -> None:
     """Raises UsageError for a file that has no lines of text, by its suffix."""
     for file in files:
-        if file.suffix.lower() in ARCHIVE_READERS:
+        file_format = DOCUMENT_FORMATS.get(file.suffix.lower())
+        if file_format and file_format.is_archive:
             name = f"{file.stem}.translated{written_suffix(file.name)}"
             raise UsageError(
                 str(file), "it is a document, and not lines of text", f"say where to write it: -o {shlex.quote(name)}"

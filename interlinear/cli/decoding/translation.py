@@ -5,6 +5,8 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from pydantic_core import to_jsonable_python
+
 from interlinear.bundle import Bundle
 from interlinear.cli.decoding.images import ImageLoader
 from interlinear.config import ModelConfig
@@ -61,10 +63,11 @@ def translate_lines(
     find_terms: FindTerms | None = None,
     target_prefix: str | None = None,
     how: SplitOptions[OfflineModel] | None = None,
+    fields: tuple[str, ...] = (),
 ) -> Iterator[LineOutcome]:
     """The outcome of every line, in order. A line's text is the model's first source; empty sources are absent.
-    `tokenised`, `target_prefix`: as in `Request`. `find_terms`: the terms of a line's text. `how`: how lines are split;
-    None: they are searched whole."""
+    `tokenised`, `target_prefix`, `fields`: as in `Request`. `find_terms`: the terms of a line's text. `how`: how lines
+    are split; None: they are searched whole."""
     config, model = generation.bundle.card.model, OfflineModel(generation)
     pivot = how.pivot if how else None
     for group in groups:
@@ -76,7 +79,7 @@ def translate_lines(
             for line in group:
                 if line.empty:
                     continue
-                request = build_request(line, config, options, explain, tokenised, find_terms, target_prefix)
+                request = build_request(line, config, options, explain, tokenised, find_terms, target_prefix, fields)
                 text = request if isinstance(request, RequestError) else split_line(model, request, how)
                 texts.append(text)
                 yield from [text] if isinstance(text, RequestError) else text.searches
@@ -140,6 +143,7 @@ def build_request(
     tokenised: frozenset[str],
     find_terms: FindTerms | None = None,
     target_prefix: str | None = None,
+    fields: tuple[str, ...] = (),
 ) -> Request | RequestError:
     """The request for a line, or the error if the line is invalid."""
     texts: dict[str, str] = {}
@@ -153,7 +157,7 @@ def build_request(
     except RequestError as error:
         return error
     terms = find_terms(texts[config.first_text]) if find_terms and config.first_text in texts else ()
-    return Request(texts, options, explain, tokenised, images, terms, target_prefix)
+    return Request(texts, options, explain, tokenised, images, terms, target_prefix, fields=fields)
 
 
 def as_text(outcome: LineOutcome, numbered: bool) -> str:
@@ -178,6 +182,8 @@ def as_record(outcome: LineOutcome) -> str:
     ]
     if outcome.answer and outcome.answer.explanation:
         record["explanation"] = outcome.answer.explanation.model_dump()
+    if outcome.answer and outcome.answer.fields:
+        record["fields"] = to_jsonable_python(outcome.answer.fields)
     if outcome.problem:
         record["problem"] = outcome.problem
     return json.dumps(record, ensure_ascii=False)

@@ -9,6 +9,7 @@ from markdown_it.token import Token
 from interlinear.documents.builder import build_document
 from interlinear.documents.document import Document, DocumentFile
 from interlinear.documents.events import End, Event, Role, Start, Text
+from interlinear.documents.formats import document_format
 from interlinear.documents.markdown.anchors import BEGIN, Anchors, first_line, marked_html, marked_link
 from interlinear.documents.markdown.markdown_parser import MarkdownParser
 from interlinear.documents.masks import Masks
@@ -65,6 +66,7 @@ class InlinePart:
         return BEGINS_BLOCK.sub(r"\1\\\2", translation).replace("\n", f"\n{self.prefix}")
 
 
+@document_format(".md", ".markdown", ".mdx")
 def read_markdown(data: bytes, where: str) -> DocumentFile:
     """A Markdown file. Code, HTML blocks, front matter and the targets of links stay as they are, except links to
     headings of the file, which follow them (`Anchors`). Raises DataError."""

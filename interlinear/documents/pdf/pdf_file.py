@@ -5,6 +5,7 @@ from dataclasses import replace
 from html import escape
 
 from interlinear.documents.document import DocumentFile
+from interlinear.documents.formats import document_format
 from interlinear.documents.pdf.layout import Block, read_blocks, runs
 from interlinear.documents.pdf.pages import read_pages
 from interlinear.documents.text_formats.plain_text import read_html_file
@@ -14,6 +15,7 @@ HEAD = '<!DOCTYPE html>\n<html>\n<head><meta charset="utf-8"></head>\n<body>\n'
 FOOT = "</body>\n</html>\n"
 
 
+@document_format(".pdf", is_archive=True, translated_suffix=".html")
 def read_pdf(data: bytes, where: str) -> DocumentFile:
     """The text of a PDF; its translation is a file of HTML. Pages that are pictures are named in a warning. Raises
     DataError."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import polib
 
 from interlinear.documents.document import DocumentFile
+from interlinear.documents.formats import document_format
 from interlinear.documents.messages.messages import read_message
 from interlinear.documents.messages.written_messages import PERCENT
 from interlinear.documents.reading.encoding import DecodedText, decode_text
@@ -14,6 +15,7 @@ from interlinear.errors import DataError
 CHARSET = re.compile(r"charset=([\w.:-]+)", re.ASCII)
 
 
+@document_format(".po", ".pot", declares_encoding=True)
 def read_gettext(data: bytes, where: str) -> DocumentFile:
     """A catalogue: messages without translation are translated, those that have one stay. Raises DataError.
 

@@ -5,6 +5,7 @@ import re
 from interlinear.documents.builder import build_document
 from interlinear.documents.document import Document, DocumentFile
 from interlinear.documents.events import End, Event, Role, Start, Text
+from interlinear.documents.formats import document_format
 from interlinear.documents.html import parse_html
 from interlinear.documents.messages.messages import message_block
 from interlinear.documents.reading.encoding import DecodedText, decode_text
@@ -14,12 +15,14 @@ SEPARATOR = re.compile(r"[\r\n\v\f\t\x85\u2028\u2029]+|[ ]{3,}")
 CHARSET = re.compile(rb"<meta[^>]{0,200}charset=[\"' ]*([\w.:-]+)", re.IGNORECASE)
 
 
+@document_format(".txt")
 def read_text(data: bytes, where: str) -> DocumentFile:
     """A text file: every line is translated by itself. Raises DataError."""
     decoded = decode_text(data, where)
     return file_of(decoded, parse_text(decoded.text))
 
 
+@document_format(".html", ".htm", has_references=True)
 def read_html_file(data: bytes, where: str) -> DocumentFile:
     """An HTML file, decoded as its `<meta charset>` says. Raises DataError."""
     charset = CHARSET.search(data[:4096])

@@ -9,6 +9,7 @@ from itertools import accumulate, pairwise
 from interlinear.documents.builder import build_document
 from interlinear.documents.document import Document, DocumentFile
 from interlinear.documents.events import End, Event, Other, Role, Start, Text
+from interlinear.documents.formats import document_format
 from interlinear.documents.messages.messages import TAG, TIME, message_events, tag_name
 from interlinear.documents.reading.encoding import decode_text
 from interlinear.documents.text_formats.spans import replace_spans
@@ -153,6 +154,7 @@ class Cue:
         return SENTENCE_END.search(self.plain_text.rstrip()) is not None
 
 
+@document_format(".srt", ".vtt")
 def read_subtitles(data: bytes, where: str) -> DocumentFile:
     """A file of subtitles. Times, numbers, settings, notes and styles stay as they are. Raises DataError."""
     decoded = decode_text(data, where)

@@ -8,9 +8,10 @@ from itertools import islice
 from statistics import median
 
 from interlinear.documents.document import DocumentFile
+from interlinear.documents.formats import ReadOptions, document_format
 from interlinear.documents.reading.encoding import decode_text
 from interlinear.documents.untranslated import has_letters
-from interlinear.documents.values.values import ReadOptions, Value, file_of_values, is_text
+from interlinear.documents.values.values import Value, file_of_values, is_text
 from interlinear.errors import DataError
 
 DELIMITERS = ",;\t|"
@@ -35,11 +36,13 @@ class Cell:
 Row = list[Cell]
 
 
+@document_format(".csv", has_keys=True)
 def read_csv(data: bytes, where: str, options: ReadOptions) -> DocumentFile:
     """A CSV file: its delimiter is the one by which its lines have the same number of cells. Raises DataError."""
     return read_delimited(data, where, options, DELIMITERS)
 
 
+@document_format(".tsv", has_keys=True)
 def read_tsv(data: bytes, where: str, options: ReadOptions) -> DocumentFile:
     """A TSV file. Quotes that no cell can be in are characters. Raises DataError."""
     return read_delimited(data, where, options, "\t")

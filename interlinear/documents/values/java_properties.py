@@ -5,9 +5,10 @@ from collections.abc import Iterator
 from functools import partial
 
 from interlinear.documents.document import DocumentFile
+from interlinear.documents.formats import ReadOptions, document_format
 from interlinear.documents.messages.icu import COMPLEX
 from interlinear.documents.reading.encoding import DecodedText, decode_text
-from interlinear.documents.values.values import ReadOptions, Value, chosen, file_of_values
+from interlinear.documents.values.values import Value, chosen, file_of_values
 from interlinear.errors import DataError
 
 # A line with a value, as java.util.Properties reads it; a line that ends in a backslash goes on.
@@ -29,6 +30,7 @@ APPLE = re.compile(
 APPLE_ESCAPED = re.compile(r"\\(?:U([0-9a-fA-F]{4})|(\r\n)|([\s\S]))")
 
 
+@document_format(".properties", has_keys=True)
 def read_properties(data: bytes, where: str, options: ReadOptions) -> DocumentFile:
     """A .properties file: in UTF-8 or, if it is not that, in ISO 8859-1, as Java read it before version 9. Characters
     that the file may not have are written as \\uXXXX. Raises DataError."""
@@ -90,6 +92,7 @@ def utf_16_escapes(character: str, letter: str = "u") -> str:
     return "".join(f"\\{letter}{units[n : n + 2].hex()}" for n in range(0, len(units), 2))
 
 
+@document_format(".strings", has_keys=True)
 def read_apple_strings(data: bytes, where: str, options: ReadOptions) -> DocumentFile:
     """A .strings file of Apple's: `"key" = "value";`. Raises DataError."""
     decoded = decode_text(data, where)

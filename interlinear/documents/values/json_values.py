@@ -6,14 +6,16 @@ from collections.abc import Iterator
 from functools import partial
 
 from interlinear.documents.document import DocumentFile
+from interlinear.documents.formats import ReadOptions, document_format
 from interlinear.documents.reading.encoding import decode_text
-from interlinear.documents.values.values import ReadOptions, Value, chosen, file_of_values
+from interlinear.documents.values.values import Value, chosen, file_of_values
 from interlinear.errors import DataError
 
 SURROGATE = re.compile("[\ud800-\udfff]")  # half of a character, which no model reads
 TOKEN = re.compile(r'(?P<string>"(?:[^"\\]|\\.)*")(?P<key>\s*:)?|[{}\[\]]', re.DOTALL)
 
 
+@document_format(".json", ".arb", has_keys=True)
 def read_json(data: bytes, where: str, options: ReadOptions) -> DocumentFile:
     """A JSON file. Raises DataError if it is not valid."""
     decoded = decode_text(data, where)

@@ -67,19 +67,6 @@ def is_text(value: str, key: str = "") -> bool:
 
 
 @dataclass(frozen=True)
-class ReadOptions:
-    """How a file is read where it does not say so itself.
-
-    keys: names of the keys or columns whose values are translated, all if there are none. A key in others is named
-    with them (`menu.title`) or without (`title`), a column by its name or number, from 1.
-    encoding: of a text file without byte order mark; None: what the format has.
-    """
-
-    keys: tuple[str, ...] = ()
-    encoding: str | None = None
-
-
-@dataclass(frozen=True)
 class Value:
     """A value of a file: where it stands in its text, with its quotes; the value itself; how another is written there,
     the keys under which it stands, and the document that it is where that is not the message."""

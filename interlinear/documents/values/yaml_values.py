@@ -7,8 +7,9 @@ from functools import partial
 import yaml
 
 from interlinear.documents.document import DocumentFile
+from interlinear.documents.formats import ReadOptions, document_format
 from interlinear.documents.reading.encoding import decode_text
-from interlinear.documents.values.values import ReadOptions, Value, chosen, file_of_values
+from interlinear.documents.values.values import Value, chosen, file_of_values
 from interlinear.errors import DataError
 
 MAX_DEPTH = 200  # collections inside each other; the time that libyaml takes grows with their square
@@ -22,6 +23,7 @@ SHORT = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 LANGUAGE = re.compile(r"[a-z]{2,3}(?:-[A-Z][a-z]{3})?(?:[-_](?:[A-Z]{2}|\d{3}))?")
 
 
+@document_format(".yaml", ".yml", has_keys=True)
 def read_yaml(data: bytes, where: str, options: ReadOptions) -> DocumentFile:
     """A YAML file, or several documents in one. Where its only key is a language, as in Rails, it becomes the language
     of the translation. Raises DataError."""

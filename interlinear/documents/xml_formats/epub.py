@@ -10,6 +10,7 @@ from urllib.parse import unquote
 from interlinear.documents.builder import build_document
 from interlinear.documents.document import Document, DocumentFile
 from interlinear.documents.events import AttributeText, End, Event, Role, Start
+from interlinear.documents.formats import document_format
 from interlinear.documents.html import elements as html
 from interlinear.documents.html import parse_html
 from interlinear.documents.reading.archive import Archive
@@ -37,6 +38,7 @@ HTML = re.compile(r"<(?:html|body|p|div|h[1-6])[\s>]", re.IGNORECASE)
 EMPTY_ELEMENT = re.compile(r"<([A-Za-z][\w:.-]*)(?=[\s/])([^<>]*)/>")
 
 
+@document_format(".epub", is_archive=True)
 def read_epub(data: bytes, where: str) -> DocumentFile:
     """An e-book. Raises DataError, also for one with copy protection."""
     archive = Archive.open(data, where)

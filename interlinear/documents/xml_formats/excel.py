@@ -7,6 +7,7 @@ from functools import partial
 
 from interlinear.documents.document import DocumentFile
 from interlinear.documents.events import Event, Role, Start, Text
+from interlinear.documents.formats import document_format
 from interlinear.documents.messages.messages import message_block, message_events
 from interlinear.documents.reading.xml_tree import Element, escape_xml, markup
 from interlinear.documents.untranslated import has_letters
@@ -83,6 +84,7 @@ XLSX = PackageFormat(
 )
 
 
+@document_format(".xlsx", is_archive=True)
 def read_xlsx(data: bytes, where: str) -> DocumentFile:
     """A workbook. The names of columns of tables stay, since formulas refer to them; what compares with a text that is
     translated is named in warnings. Raises DataError."""

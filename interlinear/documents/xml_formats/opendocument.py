@@ -8,6 +8,7 @@ from itertools import takewhile
 
 from interlinear.documents.document import DocumentFile
 from interlinear.documents.events import End, Event, Role, Start
+from interlinear.documents.formats import document_format
 from interlinear.documents.reading.archive import Archive
 from interlinear.documents.reading.xml_tree import Element, markup, read_xml
 from interlinear.documents.xml_formats.package import archive_file
@@ -45,6 +46,7 @@ UNSEEN = frozenset(
 )
 
 
+@document_format(".odt", ".odp", ".ods", is_archive=True)
 def read_opendocument(data: bytes, where: str) -> DocumentFile:
     """An OpenDocument text, presentation or spreadsheet. Raises DataError."""
     archive = Archive.open(data, where)

@@ -3,6 +3,7 @@
 from functools import partial
 
 from interlinear.documents.document import DocumentFile
+from interlinear.documents.formats import document_format
 from interlinear.documents.xml_formats.package import PackageFormat, open_package
 from interlinear.documents.xml_formats.runs import RunNames, without_empty_runs
 from interlinear.documents.xml_formats.word import walker
@@ -28,6 +29,7 @@ PPTX = PackageFormat(
 )
 
 
+@document_format(".pptx", is_archive=True)
 def read_pptx(data: bytes, where: str) -> DocumentFile:
     """A presentation. Raises DataError."""
     return open_package(data, where, PPTX).document_file(walker(DRAWING))

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from interlinear.documents.builder import build_document
 from interlinear.documents.document import DocumentFile
 from interlinear.documents.events import End, Event, Role, Start, Text
+from interlinear.documents.formats import ReadOptions, document_format
 from interlinear.documents.messages.messages import message_events
 from interlinear.documents.reading.xml_tree import Element, escape_xml, markup, read_xml
-from interlinear.documents.values.values import ReadOptions, Value, chosen, file_of_values
+from interlinear.documents.values.values import Value, chosen, file_of_values
 from interlinear.errors import DataError
 
 XLIFF = "urn:oasis:names:tc:xliff:document:1.2"
@@ -21,12 +22,14 @@ ESCAPES = {"\n": "\\n", "\t": "\\t"}
 CDATA = "<![CDATA["
 
 
+@document_format(".xml", has_keys=True, declares_encoding=True)
 def read_android(data: bytes, where: str, options: ReadOptions) -> DocumentFile:
     """A file of Android's string resources; another XML file is refused. Raises DataError."""
     remedy = "of XML, only Android's strings are read, whose root is <resources>"
     return read_resources(data, where, options, "resources", remedy, android_strings)
 
 
+@document_format(".resx", has_keys=True, declares_encoding=True)
 def read_resx(data: bytes, where: str, options: ReadOptions) -> DocumentFile:
     """A .resx file of .NET: strings, and neither objects, files nor what is of a designer (`>>`). Raises DataError."""
     return read_resources(data, where, options, "root", "check its suffix", resx_strings, mnemonics="&_")

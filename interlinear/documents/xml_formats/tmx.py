@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from interlinear.documents.document import DocumentFile
 from interlinear.documents.events import Event, Role
+from interlinear.documents.formats import document_format
 from interlinear.documents.messages.messages import message_block
 from interlinear.documents.reading.xml_tree import Element, escape_xml, markup, read_xml
 from interlinear.documents.text_formats.plain_text import file_of
@@ -18,6 +19,7 @@ UNIT, VARIANT, SEGMENT = "tu", "tuv", "seg"
 EMPTY_TAG = re.compile(r"\s*/>$")
 
 
+@document_format(".tmx", declares_encoding=True)
 def read_tmx(data: bytes, where: str) -> DocumentFile:
     """A translation memory. A unit that has a text in one language gets it in the language of the translation, in the
     place of a variant in this language whose text is empty if there is one; others stay. Raises DataError."""

@@ -5,6 +5,7 @@ from functools import partial
 
 from interlinear.documents.document import DocumentFile
 from interlinear.documents.events import Event
+from interlinear.documents.formats import document_format
 from interlinear.documents.reading.xml_tree import Element
 from interlinear.documents.xml_formats.package import PackageFormat, open_package
 from interlinear.documents.xml_formats.runs import RunNames, RunParagraph, Walk, without_empty_runs
@@ -46,6 +47,7 @@ DOCX = PackageFormat(
 )
 
 
+@document_format(".docx", is_archive=True)
 def read_docx(data: bytes, where: str) -> DocumentFile:
     """A Word document. Raises DataError."""
     return open_package(data, where, DOCX).document_file(walker(WORDPROCESSING))

@@ -7,6 +7,7 @@ from functools import partial
 
 from interlinear.documents.document import DocumentFile
 from interlinear.documents.events import Event, Role, Text
+from interlinear.documents.formats import document_format
 from interlinear.documents.messages.messages import message_block
 from interlinear.documents.reading.xml_tree import Element, Node, XmlFile, escape_xml, markup, read_xml
 from interlinear.documents.text_formats.plain_text import file_of
@@ -30,6 +31,7 @@ INLINE = frozenset(("g", "mrk", "pc"))
 LINE_END = "line end"  # the name of elements that `with_line_ends` makes
 
 
+@document_format(".xlf", ".xliff", declares_encoding=True)
 def read_xliff(data: bytes, where: str) -> DocumentFile:
     """An XLIFF file: units without target, with an empty one, or with a copy of the source whose state is new, get the
     translation of their source; others stay. `translate="no"` is heeded. Raises DataError."""

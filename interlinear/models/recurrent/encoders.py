@@ -1,7 +1,6 @@
-"""Encoders of text and images: they compute the annotations that the decoder attends to.
+"""Encoders of text: they compute the annotations that the decoder attends to.
 
-Axes: B sentences, T source positions, E embedding, H hidden, D annotation size (2H, or H where
-directions are summed), F features of a region.
+Axes: B sentences, T source positions, E embedding, H hidden, D annotation size (2H, or H where directions are summed).
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,10 +13,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from interlinear.batch import ImageInput, InputLengths, TextInput, positions
-from interlinear.config import ImageGrid, ModelConfig, RecurrentArchitecture, RecurrentConfig
+from interlinear.batch import InputLengths, TextInput
+from interlinear.config import RecurrentArchitecture, RecurrentConfig
 from interlinear.devices import to_device
-from interlinear.images.networks import build_network
 from interlinear.models.layers.dropout import drop_words
 from interlinear.models.layers.step_linear import at_least_fp32
 from interlinear.models.protocol import EncoderOutput
@@ -57,43 +55,6 @@ class TextEncoder(nn.Module):
         if self.config.first_state == "ends":
             return torch.cat([encoded.last_forward_BH, encoded.first_backward_BH], -1)
         return encoded.last_forward_BH if self.config.first_state == "last" else encoded.first_backward_BH
-
-
-class ImageEncoder(nn.Module):
-    """A linear projection of each image region's features, regions in row order; the summary is their mean.
-
-    The features are inputs, or a convolutional network computes them from pixels, for the images that are present.
-    """
-
-    def __init__(self, config: ModelConfig, grid: ImageGrid) -> None:
-        super().__init__()
-        self.grid = grid
-        self.network = None if grid.network is None else build_network(grid.network)
-        self.frozen = grid.network is not None and grid.network.frozen
-        self.projection = nn.Linear(grid.features, config.annotation)
-
-    def forward(self, image: ImageInput) -> EncoderOutput:
-        states_BTD: Tensor = self.projection(self.features(image))
-        position_T = torch.arange(self.grid.regions, device=states_BTD.device)
-        padding_BT = position_T >= image.lengths_B[:, None]
-        return EncoderOutput(states_BTD, masked_mean(states_BTD, padding_BT), padding_BT)
-
-    def features(self, image: ImageInput) -> Tensor:
-        """Region features, (B, T, F); zeros for an absent image."""
-        if self.network is None:
-            return image.values.to(self.projection.weight.dtype)
-        gradients = torch.is_grad_enabled() and not self.frozen
-        if image.lengths is None:
-            with torch.set_grad_enabled(gradients):
-                features_BTF: Tensor = self.network(image.values)
-            return features_BTF.masked_fill((image.lengths_B == 0)[:, None, None], 0.0)
-        nothing = self.projection.weight.new_zeros(len(image.lengths), self.grid.regions, self.grid.features)
-        present_N = positions([0] * len(image.lengths), image.lengths, 1, nothing.device)
-        if not len(present_N):
-            return nothing
-        with torch.set_grad_enabled(gradients):
-            features_NTF = self.network(image.values.index_select(0, present_N))
-        return nothing.to(features_NTF.dtype).index_copy(0, present_N, features_NTF)
 
 
 def masked_mean(states_BTD: Tensor, padding_BT: Tensor) -> Tensor:

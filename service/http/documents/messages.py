@@ -6,7 +6,7 @@ from typing import ClassVar
 from fastapi import Request
 from pydantic import Field, create_model
 
-from interlinear.documents.values.values import ReadOptions
+from interlinear.documents.formats import ReadOptions
 from service.files.file_job import FileJob, FileStatus
 from service.http.documents.upload import UploadedDocument
 from service.http.requests import ApiRequest, LanguageCode

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends
 
-from interlinear.documents.files import SUFFIXES
+from interlinear.components import DOCUMENT_FORMATS
 from interlinear.translation import language_tags as languages
 from service.http.dependencies import CallerDep, ServiceDep
 from service.http.openapi import body_documentation
@@ -21,6 +21,7 @@ def router(settings: Settings) -> APIRouter:
     """The routes, with the limits of the settings."""
     routes = APIRouter(tags=["languages"])
     kind = detect_request_with_limits(settings)
+    formats = list(DOCUMENT_FORMATS)  # which are imported now
 
     @routes.get("/languages", response_model=list[Language])
     async def list_languages(service: ServiceDep) -> list[Language]:
@@ -60,7 +61,7 @@ def router(settings: Settings) -> APIRouter:
             frontendTimeout=TYPING_MILLISECONDS,
             language=language,
             filesTranslation=service.files is not None,
-            supportedFilesFormat=list(SUFFIXES) if service.files else [],
+            supportedFilesFormat=formats if service.files else [],
         )
 
     return routes

@@ -11,7 +11,7 @@ from service.engine.admission import Reservation
 from service.http.dependencies import Service
 from service.http.pipeline import Generation, PipelineResult, generating_route, model_inputs, read_texts, unwrap
 from service.http.requests import MultimodalRequest, TranslateRequest
-from service.http.responses import Detection, ModelIdentity, TranslateResponse
+from service.http.responses import Detection, ModelIdentity, TranslateResponse, described_fields
 from service.inference import segmentation
 from service.problems import Problem
 from service.settings import Settings
@@ -20,7 +20,13 @@ from service.settings import Settings
 def router(settings: Settings) -> APIRouter:
     """The route, with the limits of the settings."""
     return generating_route(
-        "/translate", "translation", TranslateRequest, TranslateResponse, translate, settings, streams=True
+        "/translate",
+        "translation",
+        TranslateRequest,
+        described_fields(TranslateResponse),
+        translate,
+        settings,
+        streams=True,
     )
 
 
@@ -30,13 +36,15 @@ async def translate(service: Service, reservation: Reservation, request: Transla
         raise Problem.in_field("target_prefix", "is for one text without markup: send `q` as a string")
     if request.target_prefix is None and request.min_alternative_expansion_prob is not None:
         raise Problem.in_field("min_alternative_expansion_prob", "is for requests with `target_prefix`")
-    # An explanation and a target prefix are about the text as it is sent.
-    as_sent = request.explain or request.target_prefix is not None or request.protect is False
+    # An explanation, further fields and a target prefix are about the text as it is sent.
+    as_sent = request.explain or request.fields or request.target_prefix is not None or request.protect is False
     texts = await read_texts(service, reservation, request, None if as_sent else "message")
     if request.markup and request.split_mode == "1":  # the number of lines is known once the text is read
         segmentation.check_lines([source.text for source in texts], service.settings.sentences)
     if request.explain and any(source.document for source in texts):
         raise Problem.in_field("explain", "is for texts without tags: send the text of one sentence as `text`")
+    if request.fields and any(source.document for source in texts):
+        raise Problem.in_field("fields", "are of texts without tags: send `q` as `text`")
     detected, sources = None, [request.source] * len(texts)
     if request.source == "auto":
         detected = await detect_languages(
@@ -61,6 +69,7 @@ async def translate(service: Service, reservation: Reservation, request: Transla
             model=identities[0] if len(set(paths)) == 1 else identities,
             explanations=result.explanations,
             warnings=result.warnings,
+            fields=result.fields and unwrap(result.fields, request.many),
         )
 
     return Generation(model_inputs(request, paths, texts, kept), respond)

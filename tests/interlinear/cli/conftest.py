@@ -12,7 +12,7 @@ import yaml
 from interlinear import cli
 from interlinear.bundle import Limits, ModelCard, Task, write_bundle
 from interlinear.config import ImageGrid, ImageNetwork, RecurrentConfig, SourceConfig, TextVocabulary
-from interlinear.images.networks import grid_shape
+from interlinear.models.image_encoders.networks import grid_shape
 from interlinear.models.model import build
 from interlinear.search import SearchOptions
 from interlinear.text import TextConfig, Tokenizer

@@ -9,10 +9,11 @@ import zipfile
 
 import pytest
 
-from interlinear.documents import AlignedText, files
-from interlinear.documents.files import SUFFIXES, parse_file, read_file
+from interlinear.components import DOCUMENT_FORMATS
+from interlinear.documents import AlignedText, formats
+from interlinear.documents.files import parse_file, read_file
+from interlinear.documents.formats import ReadOptions
 from interlinear.documents.reading import archive as limits
-from interlinear.documents.values.values import ReadOptions
 from interlinear.errors import DataError
 from tests.interlinear.documents.formats import document
 from tests.interlinear.documents.packages import archive, docx, odt, parts_of, pdf, run, xlsx
@@ -168,11 +169,11 @@ def test_a_file_of_200_mb_is_refused_before_it_is_read(tmp_path):
     with pytest.raises(DataError, match=r"has 200\.0 MB, and at most 50 MB are read"):
         read_file(path)
     with pytest.raises(DataError, match="at most 10 MB"):
-        parse_file(b"a" * (files.MAX_TEXT_BYTES + 1), "a.txt")
+        parse_file(b"a" * (formats.MAX_TEXT_BYTES + 1), "a.txt")
 
 
 def test_every_suffix_has_its_reader():
-    for suffix in SUFFIXES:
+    for suffix in DOCUMENT_FORMATS:
         with pytest.raises(DataError):
             parse_file(b"\xff\xfe\xff", f"a{suffix}")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from interlinear.documents import AlignedText
-from interlinear.documents.values.values import ReadOptions
+from interlinear.documents.formats import ReadOptions
 from interlinear.generation.terms import GlossaryEntry, Term, TermOptions
 from interlinear.translation.sentences import Sentence
 from service.files import document_processes

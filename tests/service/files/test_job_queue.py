@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from interlinear.documents.values.values import ReadOptions
+from interlinear.documents.formats import ReadOptions
 from interlinear.generation.terms import TermOptions
 from service.files.file_job import FileJob, FileRequest
 from service.files.job_queue import FileJobs

@@ -9,7 +9,8 @@ from starlette.testclient import TestClient
 import interlinear
 from interlinear.cli.decoding.document_translation import translate_document
 from interlinear.cli.decoding.glossary import terms_finder
-from interlinear.documents.files import SUFFIXES, parse_file
+from interlinear.components import DOCUMENT_FORMATS
+from interlinear.documents.files import parse_file
 from interlinear.errors import DataError
 from interlinear.generation.generator import SequenceGenerator
 from interlinear.translation.offline import OfflineModel
@@ -19,7 +20,7 @@ from tests.interlinear.documents.formats import document
 from tests.parameters import slow_but
 
 FOLDER = Path(__file__).parents[2] / "data" / "documents"
-FILES = sorted(str(path.relative_to(FOLDER)) for path in FOLDER.rglob("*.*") if path.suffix in SUFFIXES)
+FILES = sorted(str(path.relative_to(FOLDER)) for path in FOLDER.rglob("*.*") if path.suffix in DOCUMENT_FORMATS)
 QUICK = [name for name in FILES if name.startswith("line-breaks")]
 SENTENCES = "Ein Hund läuft im Park. Eine Katze\tschläft."
 
@@ -65,6 +66,6 @@ def test_files_of_tests(client, by_command, name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("suffix", sorted(SUFFIXES))
+@pytest.mark.parametrize("suffix", sorted(DOCUMENT_FORMATS))
 def test_a_document_of_every_format(client, by_command, suffix):
     check(client, by_command, f"a{suffix}", document(suffix, SENTENCES))

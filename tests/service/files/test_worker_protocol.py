@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlinear.documents import AlignedText
-from interlinear.documents.values.values import ReadOptions
+from interlinear.documents.formats import ReadOptions
 from interlinear.generation.terms import GlossaryEntry, Term, TermOptions
 from interlinear.translation.sentences import Sentence
 from service.files.worker_protocol import (

@@ -21,7 +21,8 @@ import torch
 from interlinear.bundle import hash_weights
 from interlinear.config import ImageNetwork
 from interlinear.errors import DataError
-from interlinear.images.networks import ImageNetworkBase, build_network, load_weights
+from interlinear.models.image_encoders.networks import ImageNetworkBase, build_network
+from interlinear.models.image_encoders.weights import load_weights
 from training.data.images.image_features import FeatureMetadata, open_features, write_features
 from training.data.images.images import ImageArchive
 from training.data.thread_pool import map_in_order

@@ -12,7 +12,7 @@ import pytest
 
 from interlinear import cli
 from interlinear.bundle.precision import resolve_precision
-from interlinear.documents.files import SUFFIXES
+from interlinear.components import DOCUMENT_FORMATS
 from tests.interlinear.documents import packages
 from tests.interlinear.documents.packages import docx, parts_of
 
@@ -342,7 +342,7 @@ def test_one_document_is_translated_at_a_time(toy, tmp_path, written, run):
 def test_every_format_of_documents_is_named_in_the_help_and_on_the_page(run):
     """The help is written out, because interlinear.documents.files is slow to import."""
     named = set(re.findall(r"\w+", run("translate", "--help").partition("is a document:")[2]))
-    assert {suffix.removeprefix(".") for suffix in SUFFIXES} <= named
+    assert {suffix.removeprefix(".") for suffix in DOCUMENT_FORMATS} <= named
     page = (Path(__file__).parents[4] / "docs/documents.md").read_text(encoding="utf-8")
     table = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `.")]
-    assert set(re.findall(r"`(\.\w+)`", " ".join(table))) == set(SUFFIXES)
+    assert set(re.findall(r"`(\.\w+)`", " ".join(table))) == set(DOCUMENT_FORMATS)

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from interlinear.documents import AlignedText
 from interlinear.documents.files import parse_file
-from interlinear.documents.values.values import ReadOptions, is_text
+from interlinear.documents.formats import ReadOptions
+from interlinear.documents.values.values import is_text
 from interlinear.errors import DataError
 from tests.interlinear.documents.translations import in_capitals, same
 from tests.interlinear.documents.translations_of_files import as_bytes, texts, translated

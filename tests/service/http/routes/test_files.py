@@ -13,7 +13,8 @@ import httpx
 import pytest
 from starlette.testclient import TestClient
 
-from interlinear.documents.files import SUFFIXES, parse_file
+from interlinear.components import DOCUMENT_FORMATS
+from interlinear.documents.files import parse_file
 from service.app import create_app
 from service.auth.key_store import KeyStore
 from service.settings import Settings
@@ -27,7 +28,7 @@ ASYNC = {"Prefer": "respond-async"}
 MANY = "\n".join(f"Ein Hund läuft {a}{b}." for a in "abcdefghijklmnopqrst" for b in "abcdefghijklmnopqrst").encode()
 FORMATS = [
     suffix if suffix in {".txt", ".docx", ".html", ".srt"} else pytest.param(suffix, marks=pytest.mark.slow)
-    for suffix in SUFFIXES
+    for suffix in DOCUMENT_FORMATS
 ]
 
 
@@ -118,7 +119,7 @@ def test_the_request_of_a_page_of_libretranslate(address):
 def test_the_settings_of_a_page_name_the_formats(client):
     settings = client.get("/frontend/settings").json()
     assert settings["filesTranslation"] is True
-    assert {".docx", ".odt", ".txt", ".tmx", ".ods"} <= set(settings["supportedFilesFormat"]) == set(SUFFIXES)
+    assert {".docx", ".odt", ".txt", ".tmx", ".ods"} <= set(settings["supportedFilesFormat"]) == set(DOCUMENT_FORMATS)
 
 
 def test_a_download_is_an_attachment_with_the_name_and_the_language(client):
@@ -405,5 +406,5 @@ def test_documents_are_of_a_key(one_model, serving, tmp_path):
 
 
 def test_every_suffix_is_one_that_can_be_parsed():
-    for suffix in SUFFIXES:
+    for suffix in DOCUMENT_FORMATS:
         assert [segment.text for segment in parse_file(document(suffix, DOG), f"a{suffix}").segments] == [DOG]

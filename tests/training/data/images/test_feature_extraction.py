@@ -15,7 +15,7 @@ from interlinear.cli import run
 from interlinear.config import ImageNetwork
 from interlinear.errors import DataError
 from interlinear.images.decode import decode_image
-from interlinear.images.networks import ImageNetworkBase, build_network
+from interlinear.models.image_encoders.networks import ImageNetworkBase, build_network
 from tests.processes import command
 from tests.training.album import picture, write_album, write_tar
 from training.data.dataset import open_dataset

@@ -12,7 +12,7 @@ from interlinear.bundle import ModelCard
 from interlinear.config import ImageGrid, ImageNetwork
 from interlinear.errors import DataError
 from interlinear.files import checksum
-from interlinear.images.networks import build_network
+from interlinear.models.image_encoders.networks import build_network
 from interlinear.models.model import Model
 from interlinear.text import END, TextConfig
 from tests.training.album import COLOURS, picture, write_album, write_features, write_tar

@@ -11,7 +11,8 @@ from safetensors.torch import save_file
 
 from interlinear.config import ImageNetwork
 from interlinear.errors import DataError
-from interlinear.images.networks import ImageNetworkBase, build_network, grid_shape, load_weights
+from interlinear.models.image_encoders.networks import ImageNetworkBase, build_network, grid_shape
+from interlinear.models.image_encoders.weights import load_weights
 
 KINDS = ("small", "resnet50")
 
