@@ -16,12 +16,14 @@ from interlinear.errors import UsageError
 from interlinear.explanation import Explanation, word_probabilities
 from interlinear.generation.generator import SequenceGenerator
 from interlinear.generation.request import Request
-from interlinear.models.attention_reading import BEST_READINGS, READINGS, best_readings, quick_reading
+from interlinear.models.attention_reading import READINGS, quick_reading
 from interlinear.models.ensemble import Ensemble
 from interlinear.models.model import Model
+from interlinear.models.recurrent.decoder import RecurrentDecoder
 from interlinear.search import SearchOptions
 from interlinear.text import BEGIN, TextConfig, Tokenizer
 from tests.interlinear.bundles import untrained
+from tests.interlinear.systems import every_system, model_of
 
 GERMAN = [
     "der kleine hund schläft",
@@ -198,11 +200,11 @@ def test_a_reverse_model_of_the_same_direction_is_refused(de_en, en_de):
         there.check_opposite(there, "--reverse")
 
 
-@pytest.mark.parametrize("decoder", BEST_READINGS)
-def test_every_order_has_a_best_reading_of_the_kinds_that_there_are(decoder):
-    everything = ["attention", "word_attention", "gated", "uam"]
-    assert best_readings(everything, decoder)[0] == READINGS[BEST_READINGS[decoder][0]]
-    assert best_readings(["attention"], decoder)[0].kind == "attention"
+@every_system
+def test_every_system_has_a_best_reading_of_the_kinds_that_there_are(system):
+    model = model_of(system)
+    assert model.readings[0] == READINGS["uam" if "uam" in model.attention_kinds else model.decoder.best_readings[1]]
+    assert {reading.kind for reading in model.readings} <= set(model.attention_kinds)
     assert all(reading.name == name for name, reading in READINGS.items())
 
 
@@ -213,7 +215,7 @@ def test_an_explanation_is_read_as_the_best_reading_says(de_en, monkeypatch):
     assert before.aligned_by == generation.best_reading.matrix == "posterior"
     assert set(before.matrices) == {"attention", "posterior"}
     assert quick_reading(generation.bundle.model.readings) == READINGS["attention"]
-    monkeypatch.setitem(BEST_READINGS, "conditional", ("uam", "gated", "next"))
+    monkeypatch.setattr(RecurrentDecoder, "best_readings", ("uam", "gated", "next"))
     ((_, _, searched), *_) = explain(generation, GERMAN[:1])
     assert searched.aligned_by == "next_attention" and set(searched.matrices) == {"attention", "next_attention"}
     assert searched.matrices["attention"] == before.matrices["attention"]

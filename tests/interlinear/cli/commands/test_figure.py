@@ -14,7 +14,7 @@ from interlinear import cli
 from interlinear.batch import collate
 from interlinear.generation.forced_decoding import NULL
 from interlinear.generation.generator import SequenceGenerator
-from interlinear.models.attention_reading import BEST_READINGS
+from interlinear.models.recurrent.decoder import RecurrentDecoder
 from interlinear.registry.store import MlflowStore
 from interlinear.text import SPECIAL
 from tests.interlinear.cli.conftest import describe
@@ -68,7 +68,7 @@ def test_attention_is_drawn_by_the_best_reading(toy, gated_toy, uam_toy, tmp_pat
     assert later in drawn(capsys, picture, "attention", str(uam_toy), "--source", SENTENCE, "--by", "next")
     looked = drawn(capsys, picture, "attention", str(gated_toy), "--source", SENTENCE, "--by", "gated")
     assert "WHAT IT LOOKED AT, GATED" in looked
-    monkeypatch.setitem(BEST_READINGS, "bahdanau", ("next",))
+    monkeypatch.setattr(RecurrentDecoder, "best_readings", ("next",))
     assert later in drawn(capsys, picture, "attention", str(toy), "--source", SENTENCE, "--target", "a dog runs")
 
 
