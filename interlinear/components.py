@@ -76,6 +76,7 @@ IMAGE_NETWORKS = Components(
 OPTIMIZERS = Components("optimizer", "training.loop.optim")
 ANSWER_FIELDS = Components("answer field")
 METRICS = Components("metric", "interlinear.metrics.catalogue")
+TRANSLATORS = Components("translator", "interlinear.generation.bundle_translator")
 DOCUMENT_FORMATS = Components(
     "document format",
     *(

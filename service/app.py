@@ -73,7 +73,7 @@ def create_app(settings: Settings) -> FastAPI:
         started.callback(engine.stop, 0)
         for model_slot in model_slots:
             # Load the sentence splitter now, so that the first request of a language does not wait.
-            split_sentences("One. Two.", model_slot.served.bundle.card.languages.get(model_slot.served.source))
+            split_sentences("One. Two.", model_slot.served.facts.languages.get(model_slot.served.source))
         model_manager = ModelManager(model_slots, engine, settings, metrics, cache)
         metrics.ready.set_function(lambda: engine.ready)
         detector = LanguageDetector(model_manager.models.all_languages())

@@ -6,7 +6,7 @@ import math
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from interlinear.errors import InterlinearError, RegistryError, UnknownModelError, UsageError
@@ -16,7 +16,7 @@ from interlinear.registry.names import AliasName, parse_model_name
 from service.engine.engine import Engine
 from service.logging import exception_location
 from service.metrics import Metrics
-from service.models import ReverseModel, ServedModel, ServedModels, check_replacement, load_model, load_reverse_model
+from service.models import ReverseModel, ServedModel, ServedModels, check_replacement, explained_with, load_model
 from service.settings import ServedModelConfig, Settings
 
 if TYPE_CHECKING:
@@ -251,8 +251,7 @@ class ModelManager:
             if is_served(registered, served.reverse):
                 return
             bundle = self.cache.download_and_record(alias, store.find(alias), store)
-            reverse = load_reverse_model(str(alias), bundle, served.bundle.card, self.settings)
-            changed = replace(served, reverse=reverse)
+            changed = explained_with(served, str(alias), bundle, self.settings)
             self.engine.add(changed)
         except Exception as error:
             reason = error if isinstance(error, InterlinearError) else exception_location(error)

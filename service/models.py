@@ -1,39 +1,27 @@
 """The served models, and the selection of the model for a request."""
 
-import logging
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
-from itertools import islice
-from pathlib import Path
+from dataclasses import dataclass, replace
 
-from interlinear.bundle import Bundle, ModelCard, Task, load, with_compiled_search
-from interlinear.bundle.precision import resolve_precision
-from interlinear.config import CompileChoice, ImageNetwork, Precision
+from interlinear.config import ImageNetwork, Task
 from interlinear.errors import ServiceError, UsageError
-from interlinear.models.model import Model
+from interlinear.generation.request import Request
+from interlinear.generation.translator import META, Translator, TranslatorFacts, TranslatorReference, open_translator
 from interlinear.registry.bundle_folder import LocalBundle
 from interlinear.registry.lease import Lease
 from interlinear.registry.names import AliasName, parse_model_name
-from interlinear.search.compiled import resolve_compile
-from interlinear.text import Tokenizer
 from interlinear.translation.language_tags import closest_language, language_name
 from interlinear.translation.paths import ModelPath, closest_pairs, pivot_paths
 from service.problems import Problem, excerpt
 from service.settings import ServedModelConfig, Settings
 
-log = logging.getLogger("interlinear.service")
-
-EXAMPLES = 3  # number of example texts of a model
-EXAMPLE_LETTERS = 4  # shortest word used as an example text
-
 
 @dataclass(frozen=True, eq=False)
 class ReverseModel:
-    """A loaded bundle of the opposite direction, with which explanations of a served model have the links of both."""
+    """The model of the opposite direction that a served model's explanations have the links of, too."""
 
     name: str
     version: str
-    bundle: Bundle[Model]
     registered_source: str | None = None  # as in LocalBundle
     lease: Lease | None = None  # prevents eviction of its files from the cache
 
@@ -43,58 +31,61 @@ class ReverseModel:
 
 @dataclass(frozen=True, eq=False)
 class ServedModel:
-    """A loaded bundle under its name and version."""
+    """A translator under its name and version."""
 
     name: str
     version: str
     aliases: tuple[str, ...]
-    bundle: Bundle[Model]
-    slots: int  # texts searched at the same time
-    width: int  # largest beam
+    translator: Translator
     registered_source: str | None = None  # as in LocalBundle
     lease: Lease | None = None  # prevents eviction of its files from the cache
     reverse: ReverseModel | None = None
 
     @property
+    def facts(self) -> TranslatorFacts:
+        return self.translator.facts
+
+    @property
     def task(self) -> Task:
-        return self.bundle.card.task
+        return self.facts.task
+
+    @property
+    def slots(self) -> int:
+        """Texts searched at the same time."""
+        return self.translator.reference.slots
+
+    @property
+    def width(self) -> int:
+        """The largest beam."""
+        return self.translator.reference.width
 
     @property
     def source(self) -> str:
         """The name of the first text source."""
-        return next(iter(self.bundle.card.model.texts))
+        return self.facts.texts[0]
 
-    def fits(self, text: str) -> bool:
+    def fits(self, request: Request) -> bool:
+        """Whether the text of a request, and its terms, are within the model's limits."""
+        return self.translator.fits(request)
+
+    def reads_whole(self, text: str) -> bool:
         """Whether a text is within the model's length limit."""
-        return len(self.bundle.tokenizers[self.source].encode(text).ids) <= self.bundle.card.limits.source_length
+        return self.translator.count_tokens(text) <= self.facts.limits.source_length
+
+    def is_usually_small(self, word: str) -> bool:
+        """Whether a word of the target language is written with a small letter inside a sentence."""
+        return self.translator.is_usually_small(word)
 
     @property
     def image_source(self) -> tuple[str, ImageNetwork] | None:
         """The name of the image source and its network; None if the model reads no images."""
-        images = self.bundle.card.model.images.items()
-        return next(((name, grid.network) for name, grid in images if grid.network), None)
-
-    @property
-    def target_tokenizer(self) -> Tokenizer:
-        return self.bundle.tokenizers["target"]
+        return next(((name, grid.network) for name, grid in self.facts.images.items() if grid.network), None)
 
     @property
     def language_pair(self) -> tuple[str, str]:
         """Source and target language."""
-        languages = self.bundle.card.languages
+        languages = self.facts.languages
         return languages["source"], languages["target"]
-
-    @property
-    def examples(self) -> list[dict[str, str]]:
-        """Example texts: those of the model card or, if it has none, frequent words of the vocabulary."""
-        frequent = (word for word in self.bundle.tokenizers[self.source].whole_words if len(word) >= EXAMPLE_LETTERS)
-        return self.bundle.card.examples or [{self.source: word} for word in islice(frequent, EXAMPLES)]
-
-    @property
-    def words(self) -> dict[str, int]:
-        """Number of whole words in the vocabulary of each text source, ignoring case."""
-        vocabularies = {name: self.bundle.tokenizers[name].whole_words for name in self.bundle.card.model.texts}
-        return {name: len({word.casefold() for word in words}) for name, words in vocabularies.items()}
 
     def __str__(self) -> str:
         return f"{self.name}@{self.version}"
@@ -125,7 +116,7 @@ class ServedModels:
     @property
     def least_beam(self) -> int:
         """The smallest beam of a search without options of its own."""
-        return min((model.bundle.card.search.beam for model in self.served), default=1)
+        return min((model.facts.search.beam for model in self.served), default=1)
 
     def summarizer(self, reference: str | None) -> ServedModel:
         """The model for headlines, by name if one is given. Raises Problem."""
@@ -226,72 +217,59 @@ def unsupported_languages(source: str, target: str, served: Collection[str]) -> 
     return f"{into} is not available as a target language from {from_}"
 
 
-def load_for_search(
-    folder: Path, device: str, precision: Precision, compile_search: CompileChoice, shortlist: bool
-) -> Bundle[Model]:
-    """Load a bundle for searching, and log a precision other than the default. `shortlist`: whether its shortlist is
-    used. Raises InterlinearError."""
-    resolved = resolve_precision(precision, device)
-    if precision != "fp32":
-        log.info("%s is computed in %s on %s", folder, resolved, device)
-    compiled = resolve_compile(compile_search, device)
-    bundle = load(folder, device, resolved, shortlist)
-    return with_compiled_search(bundle) if compiled else bundle
-
-
 def load_model(
     config: ServedModelConfig, local_bundle: LocalBundle, settings: Settings, reverse: LocalBundle | None = None
 ) -> ServedModel:
-    """Load a bundle for its entry in the settings, and with it its reverse model. Raises InterlinearError: damaged,
+    """Open the translator of an entry in the settings, and with it its reverse model. Raises InterlinearError: damaged,
     without languages, an invalid name, or a reverse model that is not of the opposite direction."""
     reference = parse_model_name(config.uri)
     shortlist = settings.shortlist if config.shortlist is None else config.shortlist
-    # Worker processes load the weights themselves: then this only checks that all files exist and fit.
-    if settings.uses_processes:
-        bundle = load(local_bundle.folder, "meta", shortlist=shortlist)
-    else:
-        bundle = load_for_search(local_bundle.folder, "cpu", settings.precision, settings.compile, shortlist)
+    slots, width = config.slots or settings.slots, config.beam or settings.beam
+    translator = open_here(TranslatorReference(local_bundle.folder, slots, width, shortlist), settings)
     name = config.name or own_name(local_bundle)
     if not name.isprintable() or "@" in name or "/" in name:
         raise UsageError(repr(name), "cannot be the name of a served model", "use letters, digits, '-' and '_'")
-    if bundle.card.task != "summarization" and not {"source", "target"} <= set(bundle.card.languages):
+    if translator.facts.task != "summarization" and not {"source", "target"} <= set(translator.facts.languages):
         raise ServiceError(
             config.uri, "its card does not say which languages it reads and writes", "name them in the data set"
         )
-    if not bundle.card.model.texts:
+    if not translator.facts.texts:
         raise ServiceError(config.uri, "it reads no text, and every route gives one", "train it on a text source too")
-    return ServedModel(
+    served = ServedModel(
         name=name,
-        version=version_of(local_bundle, bundle),
+        version=version_of(local_bundle, translator),
         aliases=(reference.alias,) if isinstance(reference, AliasName) else (),
-        bundle=bundle,
-        slots=config.slots or settings.slots,
-        width=max(config.beam or settings.beam, bundle.card.search.beam),
+        translator=translator,
         registered_source=local_bundle.source,
         lease=local_bundle.lease,
-        reverse=None if reverse is None else load_reverse_model(config.reverse or "", reverse, bundle.card, settings),
     )
+    return explained_with(served, config.reverse or "", reverse, settings) if reverse else served
 
 
-def load_reverse_model(uri: str, local_bundle: LocalBundle, card: ModelCard, settings: Settings) -> ReverseModel:
-    """Load a reverse model of the model with this card. Raises InterlinearError: damaged, not for translation, or not
-    of the opposite direction.
+def explained_with(served: ServedModel, uri: str, local_bundle: LocalBundle, settings: Settings) -> ServedModel:
+    """A model with this reverse model. Raises InterlinearError: damaged, not for translation, or not of the opposite
+    direction.
 
     It only decodes given texts: its search is not compiled, and has no shortlist.
     """
-    if settings.uses_processes:
-        bundle = load(local_bundle.folder, "meta", shortlist=False)
-    else:
-        bundle = load_for_search(local_bundle.folder, "cpu", settings.precision, "off", shortlist=False)
+    translator = open_here(TranslatorReference(local_bundle.folder, slots=1), settings, compiled=False)
     where = f"the reverse model {uri}"
-    for each in (card, bundle.card):
+    for each in (served.facts, translator.facts):
         if each.task != "translation":
             raise UsageError(
                 where, f"both models must be for translation, and one is for {each.task}", "leave the reverse model out"
             )
-    card.check_opposite(bundle.card, where)
-    name, version = own_name(local_bundle), version_of(local_bundle, bundle)
-    return ReverseModel(name, version, bundle, local_bundle.source, local_bundle.lease)
+    name, version = own_name(local_bundle), version_of(local_bundle, translator)
+    reverse = ReverseModel(name, version, local_bundle.source, local_bundle.lease)
+    return replace(served, reverse=reverse, translator=served.translator.with_reverse(translator, where))
+
+
+def open_here(reference: TranslatorReference, settings: Settings, compiled: bool = True) -> Translator:
+    """Open a translator for searches in this process; one without weights if worker processes search. Raises
+    InterlinearError."""
+    if settings.uses_processes:
+        return open_translator(reference, META)
+    return open_translator(reference, "cpu", settings.precision, settings.compile if compiled else "off")
 
 
 def own_name(local_bundle: LocalBundle) -> str:
@@ -299,15 +277,15 @@ def own_name(local_bundle: LocalBundle) -> str:
     return local_bundle.name or local_bundle.folder.resolve().name
 
 
-def version_of(local_bundle: LocalBundle, bundle: Bundle[Model]) -> str:
+def version_of(local_bundle: LocalBundle, translator: Translator) -> str:
     """The registered version, or one made from the checksum of the weights."""
-    return local_bundle.version or f"sha-{bundle.card.weights_sha256[:8]}"
+    return local_bundle.version or f"sha-{(translator.reference.weights or '')[:8]}"
 
 
 def check_replacement(new: ServedModel, old: ServedModel) -> None:
     """Raises ServiceError unless the new model serves all callers of the old one."""
     if new.task != old.task:
         raise ServiceError(str(new), f"it is for {new.task}, and {old} is for {old.task}", "promote another version")
-    if new.bundle.card.languages != old.bundle.card.languages:
-        (now, before) = (model.bundle.card.direction or "none" for model in (new, old))
+    if new.facts.languages != old.facts.languages:
+        (now, before) = (model.facts.direction or "none" for model in (new, old))
         raise ServiceError(str(new), f"its languages are {now}, and {old}'s {before}", "promote another version")

@@ -17,7 +17,7 @@ from benchmarks.gpu.cases import Case, Deadline, Part, Row, Setting
 from benchmarks.gpu.models import Size, System
 from benchmarks.gpu.search import MODES, TYPES
 from benchmarks.gpu.timing import release_memory
-from interlinear.generation.generator import SequenceGenerator
+from interlinear.generation.bundle_translator import BundleTranslator
 from interlinear.generation.request import EncodedRequest
 from service.engine.protocol import Abort, Add, EngineOutputs, EngineRequest, Event, SearchFailed, WorkerLost
 from service.engine.search_thread import SearchThread, shorten_pauses
@@ -108,7 +108,7 @@ def rows(system: System, precision: str, mode: str, setting: Setting, deadline: 
     seconds, probes = (0.3, 2) if setting.quick else (PROBE_SECONDS, PROBES)
     requests = [system.request(model, words, words, BEAM, random) for _ in range(100)]
 
-    encoder = SequenceGenerator(bundle, slots, BEAM)
+    encoder = BundleTranslator(bundle, slots, BEAM)
 
     def encode() -> EncodedRequest:
         return encoder.encode(requests[int(random.integers(len(requests)))])
@@ -116,7 +116,7 @@ def rows(system: System, precision: str, mode: str, setting: Setting, deadline: 
     shorten_pauses()  # as a worker process of the service does
     load = Load(encode)
     begun = time.perf_counter()
-    load.thread.load(0, bundle, slots, BEAM)
+    load.thread.load(0, BundleTranslator(bundle, slots, BEAM))
     loaded = time.perf_counter() - begun
     load.thread.start()
     try:

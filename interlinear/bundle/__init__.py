@@ -18,14 +18,13 @@ if TYPE_CHECKING:
         with_compiled_search,
         write_bundle,
     )
-    from interlinear.bundle.model_card import Limits, ModelCard, Task
+    from interlinear.bundle.model_card import Limits, ModelCard
 
 __all__ = [
     "README",
     "Bundle",
     "Limits",
     "ModelCard",
-    "Task",
     "add_shortlist",
     "check_files",
     "ensemble_bundle",

@@ -1,17 +1,16 @@
 """The model card: the content of a bundle's `model.json`."""
 
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from interlinear.config import AnyModelConfig
+from interlinear.config import AnyModelConfig, Task
 from interlinear.errors import UsageError
 from interlinear.metrics.score import Score
 from interlinear.search import LONGEST, SearchOptions
 
 FORMAT = 1
-
-Task = Literal["translation", "summarization", "multimodal", "post-edit"]
 
 
 class Limits(BaseModel):
@@ -19,6 +18,13 @@ class Limits(BaseModel):
 
     source_length: int = Field(200, ge=1, le=LONGEST)
     target_length: int = Field(400, ge=1, le=LONGEST)
+
+
+def direction_of(languages: Mapping[str, str]) -> str:
+    """The language direction, such as `de to en` or `en and de to de`; empty if no language is known. `languages`: the
+    code of every source and of the target."""
+    sources = [code for field, code in languages.items() if field != "target"]
+    return " to ".join(filter(None, [" and ".join(sources), languages.get("target")]))
 
 
 class ModelCard(BaseModel):
@@ -45,9 +51,8 @@ class ModelCard(BaseModel):
 
     @property
     def direction(self) -> str:
-        """The language direction, such as `de to en` or `en and de to de`; empty if no language is known."""
-        sources = [code for field, code in self.languages.items() if field != "target"]
-        return " to ".join(filter(None, [" and ".join(sources), self.languages.get("target")]))
+        """The language direction (`direction_of`)."""
+        return direction_of(self.languages)
 
     def check_opposite(self, reverse: "ModelCard", where: str) -> None:
         """Raises UsageError, located at `where`, if a reverse model does not translate in the opposite direction.

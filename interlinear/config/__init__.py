@@ -1,4 +1,4 @@
-"""The configuration of models: architectures by kind, sources, and the choices of a search's precision."""
+"""The configuration of models: architectures by kind, sources, the choices of a search's precision, and tasks."""
 
 from typing import Literal
 
@@ -18,6 +18,7 @@ from interlinear.config.transformer import TransformerArchitecture
 
 CompileChoice = Literal["auto", "on", "off"]  # whether a search is compiled; auto: see interlinear.search.compiled
 Precision = Literal["fp32", "bf16", "int8", "auto"]  # of a search; auto: see interlinear.bundle.precision
+Task = Literal["translation", "summarization", "multimodal", "post-edit"]
 
 __all__ = [
     "KINDS",
@@ -32,6 +33,7 @@ __all__ = [
     "RecurrentArchitecture",
     "RecurrentConfig",
     "SourceConfig",
+    "Task",
     "TextVocabulary",
     "TransformerArchitecture",
     "TransformerConfig",

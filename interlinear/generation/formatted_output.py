@@ -1,12 +1,11 @@
 """Outputs whose edges have changed, and their explanations: words that are kept, moved, replaced and added."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
 from interlinear.explanation import Doubt, Explanation, SourceExplanation, Span, TermLocation
 from interlinear.generation.request import GenerationResult
-from interlinear.text import Tokenizer
 from interlinear.text.formatting import Edges, FormattedText
 
 T = TypeVar("T")
@@ -14,12 +13,12 @@ Rows = list[list[float]]
 
 
 def format_result(
-    result: GenerationResult, source: str, edges: Edges, tokenizer: Tokenizer, language: str | None
+    result: GenerationResult, source: str, edges: Edges, is_small: Callable[[str], bool], language: str | None
 ) -> GenerationResult:
-    """A sentence's result with these edges of its outputs as in its source; terms stay as they are. `tokenizer`,
-    `language`: of the outputs."""
+    """A sentence's result with these edges of its outputs as in its source; terms stay as they are. `is_small`,
+    `language`: of the outputs, as `Edges.apply` takes them."""
     formatted = [
-        edges.apply(source, candidate.text, tokenizer, language, [span for _, span in candidate.terms])
+        edges.apply(source, candidate.text, is_small, language, [span for _, span in candidate.terms])
         for candidate in result.candidates
     ]
     candidates = [replace(each, text=one.text) for each, one in zip(result.candidates, formatted, strict=True)]

@@ -1,6 +1,6 @@
 """Text generation with one bundle: encode requests, search, decode outputs, and explain them.
 
-Both the service's engine thread and the offline commands use `SequenceGenerator`.
+The offline commands use `SequenceGenerator`, the service its subclass `BundleTranslator`.
 """
 
 import math
@@ -63,8 +63,8 @@ class SequenceGenerator(ForcedDecoder):
         self.request_encoder = RequestEncoder(bundle, width)
         kind_V = word_kinds(bundle.tokenizers["target"], bundle.card.model.target.vocabulary)
         self.table = SlotTable(bundle.model, width, search_step=bundle.search_step, kind_V=kind_V)
-        self.rows: dict[Hashable, EncodedRequest] = {}
-        self._copied: list[Hashable] = []  # requests that are answered at the next step without a search
+        self.rows: dict[int, EncodedRequest] = {}
+        self._copied: list[int] = []  # requests that are answered at the next step without a search
 
     @property
     def active(self) -> int:
@@ -82,12 +82,16 @@ class SequenceGenerator(ForcedDecoder):
         searched = (row.positions for key, row in self.rows.items() if key not in self._copied)
         return sum(searched), self.table.padded_positions
 
+    def __contains__(self, key: object) -> bool:
+        """Whether a request was admitted, and is not finished or cancelled."""
+        return key in self.rows
+
     def encode(self, request: Request) -> EncodedRequest:
         """Convert a request's texts to ids. Raises RequestError."""
         return self.request_encoder.encode(request)
 
-    def admit(self, rows: Sequence[tuple[Hashable, EncodedRequest]]) -> None:
-        """Add requests to the table, at most `free` of them, each with a unique key."""
+    def admit(self, rows: Sequence[tuple[int, EncodedRequest]]) -> None:
+        """Add requests to the table, at most `free` of them, each with a unique number."""
         if not rows:
             return
         self.rows.update(rows)
@@ -132,7 +136,7 @@ class SequenceGenerator(ForcedDecoder):
         required = [row.required_ids for row in rows]
         return replace(batch, candidates=self.bundle.shortlist.candidates(ids, required))
 
-    def step(self, working: Callable[[], None] = lambda: None) -> list[tuple[Hashable, GenerationResult]]:
+    def step(self, working: Callable[[], None] = lambda: None) -> list[tuple[int, GenerationResult]]:
         """Extend every active hypothesis by one token; returns the results of finished requests.
 
         `working` is called before each explanation: that of a long text takes seconds.
@@ -142,12 +146,13 @@ class SequenceGenerator(ForcedDecoder):
         self._copied = []
         answers = []
         for result in self.table.pop_finished():
-            row = self.rows.pop(result.key)
+            key = number_of(result.key)
+            row = self.rows.pop(key)
             placed = self._align_terms(row, result) if row.aligns_terms else []
             if None not in placed:
-                answers.append((result.key, self._result(row, result, placed, working)))
+                answers.append((key, self._result(row, result, placed, working)))
             else:  # an output with fewer words than terms: the search is made to write them
-                self.admit([(result.key, replace(row, aligns_terms=False))])
+                self.admit([(key, replace(row, aligns_terms=False))])
         return copied + answers
 
     def _copy(self, row: EncodedRequest) -> GenerationResult:
@@ -163,17 +168,18 @@ class SequenceGenerator(ForcedDecoder):
         explanation = explain_copy(text, words, row.request.terms, sorted(kinds), reading, symmetrized)
         return GenerationResult([replace(candidate, explanation=explanation)], explanation)
 
-    def prefixes(self, keys: Collection[Hashable]) -> dict[Hashable, list[int]]:
+    def prefixes(self, keys: Collection[int]) -> dict[int, list[int]]:
         """The ids with which each request's output is certain to begin, up to its first term; they only grow from step
         to step. Without requests whose output may be the machine translation after all, or is changed when it is
         complete: by terms, or in its case."""
         certain = {key for key, row in self.rows.items() if not (row.may_stay_unedited or row.aligns_terms or row.case)}
-        return self.table.prefixes(certain.intersection(keys))
+        found = self.table.prefixes(certain.intersection(keys))
+        return {number_of(key): ids for key, ids in found.items()}
 
-    def cancel(self, keys: Iterable[Hashable]) -> None:
+    def cancel(self, keys: Iterable[int]) -> None:
         """Remove cancelled requests from the table."""
         cancelled = set(keys) & self.rows.keys()
-        self.table.cancel(cancelled)
+        self.table.cancel(set(cancelled))
         for key in cancelled:
             del self.rows[key]
         self._copied = [key for key in self._copied if key not in cancelled]
@@ -212,7 +218,7 @@ class SequenceGenerator(ForcedDecoder):
                 waiting, chosen = waiting[: -self.free], waiting[-self.free :]
                 self.admit(chosen)
             for finished, result in self.step():
-                ready[int(str(finished))] = result
+                ready[finished] = result
             while pending_keys and pending_keys[0] in ready:
                 yield ready.pop(pending_keys.popleft())
 
@@ -413,6 +419,12 @@ class SequenceGenerator(ForcedDecoder):
             name: to_text_with_words(self.bundle.tokenizers[name], texts[name], encoded, name not in tokenised)
             for name, encoded in row.sources.items()
         }
+
+
+def number_of(key: Hashable) -> int:
+    """The number of a request, which is its key in the table."""
+    assert isinstance(key, int)
+    return key
 
 
 def word_kinds(tokenizer: Tokenizer, vocabulary: int) -> torch.Tensor:

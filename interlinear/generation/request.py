@@ -83,6 +83,11 @@ class EncodedRequest:
     case: Case | None = None
 
     @property
+    def cost(self) -> int:
+        """Tokens x beam."""
+        return self.length * self.request.options.beam
+
+    @property
     def is_copied(self) -> bool:
         """Whether the text is the output, without a search."""
         return not self.sources and not self.request.images

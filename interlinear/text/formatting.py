@@ -4,7 +4,7 @@ For `preserve_formatting` (DeepL's parameter), and for parts of a divided senten
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from interlinear.text.tokenizer import Tokenizer
@@ -58,13 +58,14 @@ class Edges:
         self,
         source: str,
         output: str,
-        tokenizer: Tokenizer,
+        is_small: Callable[[str], bool],
         language: str | None,
         kept: Sequence[Span] = (),
     ) -> FormattedText:
-        """The output with these edges. A letter becomes small only if the word is usually so (`is_usually_small`).
+        """The output with these edges. A letter becomes small only if the word is usually so.
 
-        tokenizer, language: of the output. kept: spans of the output that do not change, of terms.
+        is_small: whether a word of the output's language is usually so (`is_usually_small`). kept: spans of the output
+        that do not change, of terms.
         """
         start, end, prefix, suffix = 0, len(output), "", ""
         if self.begin:
@@ -81,7 +82,7 @@ class Edges:
         if self.begin:
             place = start + found(OPENING.match(content)).end()
             if place < end and not any(a <= place < b for a, b in kept):
-                letter = first_letter(source, output[place:end], tokenizer, language)
+                letter = first_letter(source, output[place:end], is_small)
                 content = content[: place - start] + letter + output[place + 1 : end]
         return FormattedText(prefix + content + suffix, start, end, len(prefix))
 
@@ -123,7 +124,7 @@ def split_end(text: str) -> tuple[int, str]:
     return len(content.rstrip()), "".join(PLAIN.get(mark, mark) for mark in text[len(content) :])
 
 
-def first_letter(source: str, output: str, tokenizer: Tokenizer, language: str | None) -> str:
+def first_letter(source: str, output: str, is_small: Callable[[str], bool]) -> str:
     """The first character of an output, in the case that the source's first letter has."""
     bare = source[found(BEGIN_MARKS.match(source)).end() :]
     wanted = bare[found(OPENING.match(bare)).end() :][:1]
@@ -132,7 +133,7 @@ def first_letter(source: str, output: str, tokenizer: Tokenizer, language: str |
         return letter.upper() if len(letter.upper()) == 1 else letter
     if wanted.islower() and letter.isupper() and len(letter.lower()) == 1:
         word = WORD.match(output)
-        if word and is_usually_small(word[0], tokenizer, language):
+        if word and is_small(word[0]):
             return letter.lower()
     return letter
 

@@ -1,11 +1,12 @@
 """The translation of a text from those of its sentences, with the words of both that belong together."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from difflib import SequenceMatcher
 
 from interlinear.documents import AlignedText
 from interlinear.documents.inline import CharacterSpan, join_aligned
 from interlinear.generation.request import GenerationResult
+from interlinear.text import word_spans
 from interlinear.translation.splitting import M, SplitText
 
 Link = tuple[int, int]
@@ -23,27 +24,19 @@ def align_answers(
     outputs = chosen or [
         answer.candidates[0].text if answer else source for source, answer in zip(sources, answers, strict=True)
     ]
-    tokenizer = text.last.model.target_tokenizer
-
-    def find_words(output: str) -> list[CharacterSpan]:
-        return tokenizer.word_spans(output, raw=True)
-
     parts = [
-        AlignedText(output, *linked_words(source, answer, output, find_words))
+        AlignedText(output, *linked_words(source, answer, output))
         for source, answer, output in zip(sources, answers, outputs, strict=True)
     ]
     return join_aligned(parts, text.separators, text.offsets)
 
 
 def linked_words(
-    source: str,
-    answer: GenerationResult | None,
-    output: str,
-    find_words: Callable[[str], list[CharacterSpan]],
+    source: str, answer: GenerationResult | None, output: str
 ) -> tuple[list[CharacterSpan], list[CharacterSpan], list[Link]]:
     """The words of a sentence and of one of its outputs, and their links: of one without answer each word's to itself,
     so that its tags stay where they are."""
-    if answer is None and output == source and (words := find_words(source)):
+    if answer is None and output == source and (words := word_spans(source)):
         return words, words, [(i, i) for i in range(len(words))]
     explanation = answer.explanation if answer else None
     if answer is None or explanation is None or not explanation.source or not explanation.target:
@@ -54,7 +47,7 @@ def linked_words(
     best_words = [(span.start, span.end) for span in explanation.target]
     if output == best:
         return source_words, best_words, list(explanation.alignment)
-    words = find_words(output)
+    words = word_spans(output)
     links = carried_links(
         explanation.alignment,
         [best[start:end] for start, end in best_words],

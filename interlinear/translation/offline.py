@@ -1,13 +1,13 @@
 """Searches of a whole input in this process, through a pivot language where it has one."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property
 
-from interlinear.bundle import ModelCard, Task
+from interlinear.bundle import ModelCard
+from interlinear.config import Task
 from interlinear.errors import RequestError, UsageError
 from interlinear.generation.generator import SequenceGenerator
 from interlinear.generation.request import GenerationResult, Request
-from interlinear.text import Tokenizer
+from interlinear.text.formatting import is_usually_small
 from interlinear.translation.language_tags import tag_distance
 from interlinear.translation.pivoting import SecondSearches, pivot_text, translated_further
 from interlinear.translation.splitting import Search, Step
@@ -34,9 +34,9 @@ class OfflineModel:
         languages = self.generation.bundle.card.languages
         return languages.get("source"), languages.get("target")
 
-    @cached_property
-    def target_tokenizer(self) -> Tokenizer:
-        return self.generation.bundle.tokenizers["target"]
+    def is_usually_small(self, word: str) -> bool:
+        """Whether a word of the target language is written with a small letter inside a sentence."""
+        return is_usually_small(word, self.generation.bundle.tokenizers["target"], self.language_pair[1])
 
     def fits(self, request: Request) -> bool:
         """Whether the text of a request, and its terms, are within the model's limits."""

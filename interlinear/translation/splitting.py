@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, Protocol, TypeVar
 
-from interlinear.bundle import Task
+from interlinear.config import Task
 from interlinear.errors import RequestError
 from interlinear.generation.formatted_output import format_result
 from interlinear.generation.request import Candidate, GenerationResult, Request
@@ -12,7 +12,6 @@ from interlinear.generation.target_prefix import TARGET_PREFIX
 from interlinear.generation.terms import join_divided, terms_within
 from interlinear.search import SearchOptions
 from interlinear.source_names import CONTEXT
-from interlinear.text import Tokenizer
 from interlinear.text.formatting import Edges, edges_of_parts
 from interlinear.text.long_sentences import divide, grouped
 from interlinear.text.sentences import SplitMode, sentence_separators, split_text
@@ -34,8 +33,8 @@ class TranslationModel(Protocol):
     def language_pair(self) -> tuple[str | None, str | None]:
         """Source and target language; None where its card does not say."""
 
-    @property
-    def target_tokenizer(self) -> Tokenizer: ...
+    def is_usually_small(self, word: str) -> bool:
+        """Whether a word of the target language is written with a small letter inside a sentence."""
 
 
 M = TypeVar("M", bound=TranslationModel)
@@ -165,14 +164,14 @@ class SplitText(Generic[M]):
         model, edges = self.last.model, replace(self.edges[index], end=False)
         text = self.edges[index].certain(text)
         source = self.sentences[index].texts[self.model.source]
-        return edges.apply(source, text, model.target_tokenizer, model.language_pair[1]).text
+        return edges.apply(source, text, model.is_usually_small, model.language_pair[1]).text
 
     def format_answer(self, index: int, answer: GenerationResult) -> GenerationResult:
         """A sentence's result, with the edges of its outputs as they are to be."""
         if not self.edges:
             return answer
         model, source = self.last.model, self.sentences[index].texts[self.model.source]
-        return format_result(answer, source, self.edges[index], model.target_tokenizer, model.language_pair[1])
+        return format_result(answer, source, self.edges[index], model.is_usually_small, model.language_pair[1])
 
     def merge_answers(self, answers: Sequence[GenerationResult]) -> GenerationResult:
         """The result of the whole text from those of its sentences, formatted; a blank text is its own translation."""
@@ -198,9 +197,9 @@ class SplitText(Generic[M]):
             joined_candidate(self.join([part.text for part in parts]) + self.separators[-1], parts)
             for parts in combined_candidates(answers, self.last.options.n_best)
         ]
-        if not self.request.explain:
-            return GenerationResult(candidates)
         explanations = [answer.explanation for answer in answers if answer.explanation is not None]
+        if not self.request.explain or not explanations:  # some translators give none
+            return GenerationResult(candidates)
         texts = [answer.candidates[0].text for answer in answers]
         before = [len(self.join(texts[:i])) + len(self.separators[i]) for i in range(len(texts))]
         return GenerationResult(candidates, merge_explanations(explanations, self.offsets, before))

@@ -11,7 +11,6 @@ from typing import NoReturn
 
 from interlinear.explanation import Explanation
 from interlinear.generation.request import GenerationResult
-from interlinear.generation.request_encoding import RequestEncoder
 from service.engine.admission import Admission, QueueLoad
 from service.engine.pool import WorkerHandle, WorkerPool
 from service.engine.protocol import (
@@ -49,7 +48,6 @@ class ModelState:
     """A model that requests may use. It is freed with the last reference to its `ServedModel`."""
 
     number: int  # its number in the workers
-    encoder: RequestEncoder
     explanation: Explanation  # an example of the model's explanations
     in_flight: dict[Hashable, QueuedSequence] = field(default_factory=dict)  # waiting or searched, by deduplication key
 
@@ -161,7 +159,7 @@ class Dispatcher:
 
     def _count_waiting(self, handle: WorkerHandle, sequence: QueuedSequence, texts: int) -> None:
         """Count a text as waiting (1), or as no longer waiting (-1), for the caller who requested it first."""
-        tokens = texts * sequence.cost
+        tokens = texts * sequence.row.cost
         self.admission.add(sequence.callers[0], texts, tokens)
         self.metrics.waiting.labels(handle.name).inc(texts)
         self.metrics.waiting_tokens.labels(handle.name).inc(tokens)

@@ -18,7 +18,6 @@ from contextlib import contextmanager
 from interlinear.errors import RequestError
 from interlinear.explanation import Explanation
 from interlinear.generation.request import EncodedRequest, GenerationResult, Request
-from interlinear.generation.request_encoding import RequestEncoder
 from service.engine.admission import QueueLoad, Reservation
 from service.engine.dispatch import NO_WORKER, Dispatcher, ModelState
 from service.engine.pool import ModelSpec
@@ -78,16 +77,11 @@ class Engine:
 
         Raises InterlinearError.
         """
-        reverse = model.reverse.bundle if model.reverse else None
-        spec = ModelSpec(next(self._numbers), model.name, model.bundle, model.slots, model.width, reverse)
+        spec = ModelSpec(next(self._numbers), model.name, model.translator)
         explanation = self.pool.load(spec)
         with self._lock:
-            self._models[model] = ModelState(spec.number, RequestEncoder(model.bundle, model.width), explanation)
+            self._models[model] = ModelState(spec.number, explanation)
         weakref.finalize(model, self.pool.unload, spec.number).atexit = False
-
-    def fits(self, model: ServedModel, request: Request) -> bool:
-        """Whether the text of a request, and its terms, are within the model's limits. May be called in any thread."""
-        return self._models[model].encoder.fits(request)
 
     def explanation(self, model: ServedModel) -> Explanation:
         """An example of the model's explanations."""
@@ -230,7 +224,7 @@ class Engine:
         rows = await self.preparation.map(
             reservation.caller, self._encode, list(enumerate(requests)), characters_of, INLINE_CHARACTERS
         )
-        reservation.searched_tokens += sum(row.length * row.request.options.beam for row in rows)
+        reservation.searched_tokens += sum(row.cost for row in rows)
         if reservation.charge:
             reservation.charge(reservation.searched_tokens)
         pending = PendingRequest(
@@ -255,7 +249,7 @@ class Engine:
     def _encode(self, item: tuple[int, tuple[ServedModel, Request]]) -> EncodedRequest:
         index, (model, request) = item
         try:
-            return self._models[model].encoder.encode(request)
+            return model.translator.encode(request)
         except RequestError as error:
             raise InvalidTextError(index, error) from None
 
@@ -281,7 +275,7 @@ class Engine:
                 if sequence is None:
                     sequence = new[model, key] = QueuedSequence(next(self._numbers), model, row, key, now, streamed)
                 subscribed.append(sequence)
-            load = QueueLoad(len(new), sum(sequence.cost for sequence in new.values()))
+            load = QueueLoad(len(new), sum(sequence.row.cost for sequence in new.values()))
             with self.admission.without(pending.caller, reservation.later_load):
                 self._dispatcher.check_queue(pending.caller, load)
             handles = {

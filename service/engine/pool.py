@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from interlinear.bundle import Bundle
 from interlinear.errors import InterlinearError
 from interlinear.explanation import Explanation
-from interlinear.models.model import Model
+from interlinear.generation.translator import Translator
 from service.engine.process import TICKS, SearchProcess
 from service.engine.protocol import (
     Command,
@@ -48,10 +47,7 @@ class ModelSpec:
 
     number: int
     name: str
-    bundle: Bundle[Model]
-    slots: int
-    width: int
-    reverse: Bundle[Model] | None = None  # of the opposite direction, for explanations
+    translator: Translator
 
 
 class WorkerHandle:
@@ -111,7 +107,7 @@ class WorkerHandle:
 
     def load_model(self, model: ModelSpec) -> Explanation:
         """Load a model; may run in any thread. Raises InterlinearError, WorkerLostError."""
-        explanation = self.worker.load(model.number, model.bundle, model.slots, model.width, model.reverse)
+        explanation = self.worker.load(model.number, model.translator)
         self.models[model.number] = model
         return explanation
 
@@ -120,12 +116,12 @@ class WorkerHandle:
 
     def assign(self, sequence: QueuedSequence) -> None:
         self.sequences[sequence.number] = sequence
-        self.outstanding_cost += sequence.cost
+        self.outstanding_cost += sequence.row.cost
 
     def remove(self, number: int) -> QueuedSequence | None:
         """Remove a text that is done; None if it was removed before."""
         if sequence := self.sequences.pop(number, None):
-            self.outstanding_cost -= sequence.cost
+            self.outstanding_cost -= sequence.row.cost
         return sequence
 
     def restart_delay(self) -> float:
@@ -223,7 +219,7 @@ class WorkerPool:
                 raise raised[0]
             self._models[model.number] = model
         for handle in handles:
-            self.metrics.slots.labels(handle.name, model.name).set(model.slots)
+            self.metrics.slots.labels(handle.name, model.name).set(model.translator.reference.slots)
         return next(load_future.result() for load_future in load_futures if not load_future.exception())
 
     def unload(self, model: int) -> None:

@@ -19,16 +19,13 @@ from multiprocessing.connection import Connection
 
 import torch
 
-from interlinear.bundle import Bundle
-from interlinear.config import CompileChoice
 from interlinear.devices import check_device
-from interlinear.errors import BundleError, InterlinearError, ServiceError
+from interlinear.errors import InterlinearError, ServiceError
 from interlinear.explanation import Explanation
+from interlinear.generation.translator import Translator, open_translator
 from interlinear.memory_allocator import keep_freed_memory
-from interlinear.models.model import Model
 from service import logging as service_logging
 from service.engine.protocol import (
-    BundleReference,
     Command,
     Event,
     LoadModel,
@@ -44,7 +41,6 @@ from service.engine.protocol import (
 )
 from service.engine.search_thread import SearchThread, shorten_pauses
 from service.logging import LogFormat, exception_location
-from service.models import load_for_search
 
 log = logging.getLogger("interlinear.service")
 
@@ -115,19 +111,15 @@ class SearchProcess:
     def start(self) -> None:
         """Does nothing: the process runs since `__init__`."""
 
-    def load(
-        self, model: int, bundle: Bundle[Model], slots: int, width: int, reverse: Bundle[Model] | None = None
-    ) -> Explanation:
-        """The process reads the bundles from their folders, where those given here, which may have no weights, must
-        still be."""
+    def load(self, model: int, translator: Translator) -> Explanation:
+        """The process opens the translator again by its reference; this one may have no weights."""
         future: Future[Explanation] = Future()
         with self._loading:
             if not self.alive:
                 raise self._lost_error()
             self._loads[model] = future
-        shortlist = bundle.shortlist is not None
-        reverse_reference = BundleReference.of(reverse) if reverse else None
-        self.send(LoadModel(model, BundleReference.of(bundle), slots, width, shortlist, reverse_reference))
+        reverse = translator.reverse
+        self.send(LoadModel(model, translator.reference, reverse.reference if reverse else None))
         return future.result()
 
     def send(self, command: Command | LoadModel | Stop) -> None:
@@ -274,31 +266,18 @@ def load_model(command: LoadModel, config: WorkerConfig, search: SearchThread) -
     device = config.device
     try:
         check_device(device)
-        bundle = read_bundle(command.bundle, config, config.compile, command.shortlist)
-        reverse = read_bundle(command.reverse, config, "off", shortlist=False) if command.reverse else None
-        outcome = search.load(command.model, bundle, command.slots, command.width, reverse)
+        translator = open_translator(command.translator, device, config.precision, config.compile)
+        if command.reverse:
+            reverse = open_translator(command.reverse, device, config.precision)  # it only decodes given texts
+            translator = translator.with_reverse(reverse, f"the reverse model in {command.reverse.folder}")
+        outcome = search.load(command.model, translator)
     except InterlinearError as error:
         return ModelLoaded(command.model, error)
     except Exception as error:
-        folder = command.bundle.folder
+        folder = command.translator.folder
         log.error("%s cannot be loaded on %s: %s", folder, device, exception_location(error))
         return ModelLoaded(command.model, ServiceError(str(folder), f"cannot be loaded on {device}", "see the log"))
     return ModelLoaded(command.model, outcome)
-
-
-def read_bundle(
-    reference: BundleReference, config: WorkerConfig, compile_search: CompileChoice, shortlist: bool
-) -> Bundle[Model]:
-    """Load a bundle for searching. Raises InterlinearError, also if its folder was written again since the service read
-    it: answers of other weights would have the name of the version that is served."""
-    bundle = load_for_search(reference.folder, config.device, config.precision, compile_search, shortlist)
-    if bundle.card.weights_sha256 != reference.weights_sha256:
-        raise BundleError(
-            str(reference.folder),
-            "it has other weights than the service has read",
-            "start the service again to serve these, or copy the earlier ones back",
-        )
-    return bundle
 
 
 def check_device_alive(device: str) -> None:

@@ -4,15 +4,13 @@ Commands and events are plain data, the same for a worker in the service's proce
 """
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol
 
-from interlinear.bundle import Bundle
 from interlinear.config import CompileChoice, Precision
 from interlinear.errors import InterlinearError, ServiceError
 from interlinear.explanation import Explanation
 from interlinear.generation.request import EncodedRequest, GenerationResult
-from interlinear.models.model import Model
+from interlinear.generation.translator import Translator, TranslatorReference
 
 
 @dataclass(frozen=True)
@@ -24,11 +22,6 @@ class EngineRequest:
     row: EncodedRequest
     streamed: bool
     callers: tuple[str, ...] = ("",)
-
-    @property
-    def cost(self) -> int:
-        """Tokens x beam."""
-        return self.row.length * self.row.request.options.beam
 
 
 @dataclass(frozen=True)
@@ -145,12 +138,9 @@ class EngineWorker(Protocol):
 
     def start(self) -> None: ...
 
-    def load(
-        self, model: int, bundle: Bundle[Model], slots: int, width: int, reverse: Bundle[Model] | None = None
-    ) -> Explanation:
-        """Load a model under this number, with a model of the opposite direction for its explanations, and warm it up;
-        returns an example of its explanations. May run in any thread, in parallel with the search. Raises
-        InterlinearError, WorkerLostError."""
+    def load(self, model: int, translator: Translator) -> Explanation:
+        """Load a model under this number, and warm it up; returns an example of its explanations. May run in any
+        thread, in parallel with the search. Raises InterlinearError, WorkerLostError."""
 
     def send(self, command: Command) -> None:
         """Never blocks, and may be called from anywhere, including finalizers that the garbage collector runs."""
@@ -182,28 +172,12 @@ class WorkerConfig:
 
 
 @dataclass(frozen=True)
-class BundleReference:
-    """The folder of a bundle, and the checksum of the weights that it must have."""
-
-    folder: Path
-    weights_sha256: str
-
-    @staticmethod
-    def of(bundle: Bundle[Model]) -> "BundleReference":
-        return BundleReference(bundle.folder, bundle.card.weights_sha256)
-
-
-@dataclass(frozen=True)
 class LoadModel:
-    """Command: load a bundle under this number; `shortlist`: whether its shortlist is used; `reverse`: the bundle of
-    the opposite direction."""
+    """Command: open a translator under this number, and with it its reverse translator."""
 
     model: int
-    bundle: BundleReference
-    slots: int
-    width: int
-    shortlist: bool = False
-    reverse: BundleReference | None = None
+    translator: TranslatorReference
+    reverse: TranslatorReference | None = None
 
 
 @dataclass(frozen=True)

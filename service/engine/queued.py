@@ -89,11 +89,6 @@ class QueuedSequence:
     scheduled_at: float | None = None  # when it got a slot
 
     @property
-    def cost(self) -> int:
-        """Tokens x beam."""
-        return self.row.length * self.row.request.options.beam
-
-    @property
     def abandoned(self) -> bool:
         """Whether no request waits for it any more."""
         return all(subscriber.pending.closed for subscriber in self.subscribers)

@@ -1,25 +1,16 @@
 """Continuous batching for one model: its slots, its waiting texts, and the batches that are stepped."""
 
 from collections import Counter, deque
-from collections.abc import Collection, Hashable
-from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection
+from dataclasses import dataclass, field
 
-from interlinear.bundle import Bundle
-from interlinear.explanation import Explanation
-from interlinear.generation.generator import SequenceGenerator
-from interlinear.generation.request import EncodedRequest, Request
-from interlinear.images.decode import blank_image
-from interlinear.models.model import Model
-from interlinear.search.captured import COMMON_LENGTHS, CapturedStep, row_counts
-from interlinear.search.compiled import compiling
+from interlinear.generation.translator import Translator
 from service.engine.fair_queue import FairQueue
 from service.engine.protocol import EngineRequest
 
 REFILL_DIVISOR = 4  # if all slots were taken, waiting texts enter when this fraction (1/n) of them is free,
 MAX_HELD_STEPS = 8  # or after this many steps
 RESERVED_DIVISOR = 4  # reserved slots are this fraction (1/n) of the slots
-EXAMPLE_LENGTH = 8  # tokens of a text in the warm-up
 CROWDING_FACTOR = 4  # a caller is crowded out by another who has more than this many times their texts
 
 
@@ -27,7 +18,7 @@ CROWDING_FACTOR = 4  # a caller is crowded out by another who has more than this
 class Batch:
     """Texts that are stepped together."""
 
-    generation: SequenceGenerator
+    translator: Translator
     callers_by_number: dict[int, str] = field(default_factory=dict)  # caller who is charged, by number
     seconds_used: float = 0.0  # seconds of its steps, each divided by its weight
     idle: bool = True  # whether it had nothing to step at the last check
@@ -51,11 +42,8 @@ class BatchScheduler:
     """
 
     number: int
-    bundle: Bundle[Model]
-    slots: int
-    width: int
+    translator: Translator
     max_held_steps: int = MAX_HELD_STEPS
-    reverse: Bundle[Model] | None = None  # a model of the opposite direction, for explanations
     waiting: FairQueue[int] = field(default_factory=FairQueue)
     texts: dict[int, EngineRequest] = field(default_factory=dict)  # waiting or searched, by number
     in_reserved_slots: set[int] = field(default_factory=set)  # texts in reserved slots
@@ -71,20 +59,11 @@ class BatchScheduler:
     padding_positions: int = 0
 
     def __post_init__(self) -> None:
-        self.reverse_generation = SequenceGenerator(self.reverse, slots=1) if self.reverse else None
-        self.main_batch, self.retry_batch = Batch(self.empty()), Batch(self.empty())
-        on_cpu = self.main_batch.generation.table.device.type == "cpu"
-        self.reserved_batch = Batch(self.empty()) if on_cpu else self.main_batch
+        self.slots, empty = self.translator.reference.slots, self.translator.empty
+        on_cpu = self.translator.device.type == "cpu"
+        self.main_batch, self.retry_batch = Batch(empty()), Batch(empty())
+        self.reserved_batch = Batch(empty()) if on_cpu else self.main_batch
         self.batches = [self.main_batch, self.retry_batch, *([self.reserved_batch] if on_cpu else [])]
-
-    def empty(self) -> SequenceGenerator:
-        """A generator without texts."""
-        return SequenceGenerator(self.bundle, slots=self.slots, width=self.width, reverse=self.reverse_generation)
-
-    @property
-    def generation(self) -> SequenceGenerator:
-        """The generator of the main batch."""
-        return self.main_batch.generation
 
     @property
     def searching(self) -> int:
@@ -104,7 +83,7 @@ class BatchScheduler:
         """Queue a text."""
         self.texts[text.number] = text
         for caller in text.callers:
-            self.waiting.put(caller, text.number, text.cost)
+            self.waiting.put(caller, text.number, text.row.cost)
         if text.streamed:
             self.streamed[text.number] = 0
 
@@ -112,7 +91,7 @@ class BatchScheduler:
         """Queue these texts for one more caller, if they still wait."""
         for number in sorted(numbers & self.texts.keys()):
             if number in self.waiting:
-                self.waiting.put(caller, number, self.texts[number].cost)
+                self.waiting.put(caller, number, self.texts[number].row.cost)
 
     def can_step(self, batch: Batch) -> bool:
         """Whether a batch has texts, or will have some at its turn."""
@@ -187,7 +166,7 @@ class BatchScheduler:
 
     def new_numbers(self, batch: Batch) -> list[int]:
         """The texts of a batch that its generator does not have yet."""
-        return [number for number in batch.callers_by_number if number not in batch.generation.rows]
+        return [number for number in batch.callers_by_number if number not in batch.translator]
 
     def _assign_slot(self, batch: Batch, caller: str | None = None) -> int:
         """Assign a slot in the batch to the next text, or to a caller's next text."""
@@ -200,7 +179,7 @@ class BatchScheduler:
         in halves and returns none."""
         numbers = list(batch.callers_by_number)
         batch.callers_by_number.clear()
-        batch.generation = self.empty()
+        batch.translator = self.translator.empty()
         self.in_reserved_slots.difference_update(numbers)
         if len(numbers) == 1:
             self._forget(numbers)
@@ -220,7 +199,7 @@ class BatchScheduler:
         """Remove these texts, whether they wait or are searched. Unknown numbers are ignored."""
         self.waiting.remove(numbers)
         for batch in self.batches:
-            batch.generation.cancel(numbers)
+            batch.translator.cancel(numbers)
             for number in numbers & batch.callers_by_number.keys():
                 del batch.callers_by_number[number]
         remaining = ([number for number in failed if number not in numbers] for failed in self.to_retry)
@@ -238,65 +217,8 @@ class BatchScheduler:
         """The prefixes of streamed texts that have grown since they were last reported."""
         prefixes = {}
         for batch in self.batches:
-            for key, ids in batch.generation.prefixes(self.streamed).items():
-                if len(ids) > self.streamed[number_of(key)]:
-                    self.streamed[number_of(key)] = len(ids)
-                    prefixes[number_of(key)] = ids
+            for number, ids in batch.translator.prefixes(self.streamed).items():
+                if len(ids) > self.streamed[number]:
+                    self.streamed[number] = len(ids)
+                    prefixes[number] = ids
         return prefixes
-
-    def warm_up(self, texts_count: int) -> Explanation:
-        """Run a search, so that the first request finds everything loaded; returns an example explanation.
-
-        A search that is compiled runs with one text and with two: these numbers differ in their compiled steps. One
-        that is captured takes a step of each common size twice, which captures it. On a CPU each number of texts
-        up to `texts_count` takes a step: oneDNN makes a kernel for each number of rows. Images would take long to
-        encode.
-        """
-        with compiling() if self.bundle.is_compiled else nullcontext():
-            if self.bundle.is_compiled:
-                self._search_example(2)
-            explanation = self._search_example(1)
-            if isinstance(self.bundle.search_step, CapturedStep):
-                for rows in row_counts(self.slots):
-                    for length in COMMON_LENGTHS:
-                        self._take_steps(min(rows, self.slots), length, 2)
-            elif self.generation.table.device.type == "cpu" and not self.bundle.card.model.images:
-                for rows in range(2, min(self.slots, texts_count) + 1):
-                    self._take_steps(rows, EXAMPLE_LENGTH, 1)
-            return explanation
-
-    def _example(self, explain: bool) -> EncodedRequest:
-        card = self.bundle.card
-        texts = dict.fromkeys(card.model.texts, "a")  # a text without letters would not be searched
-        images = {name: blank_image(grid) for name, grid in card.model.images.items()}
-        return self.generation.encode(Request(texts, card.search, explain=explain, images=images))
-
-    def _take_steps(self, texts_count: int, length: int, steps: int) -> None:
-        """Take so many steps with so many texts of a length, which counts the end symbol."""
-        card, example = self.bundle.card, self._example(explain=False)
-        words = max(1, length - 1)
-        sources = {
-            name: replace(text, ids=text.ids[:1] * words, offsets=text.offsets[:1] * words)
-            for name, text in example.sources.items()
-        }
-        limit = min(card.search.output_limit(words), card.limits.target_length)
-        text = replace(example, sources=sources, length=length, max_length=limit)
-        self.generation.admit([(number, text) for number in range(texts_count)])
-        for _ in range(steps):
-            self.generation.step()
-        self.generation.cancel(range(texts_count))
-
-    def _search_example(self, texts_count: int) -> Explanation:
-        generation, example = self.generation, self._example(explain=True)
-        generation.admit([(number, example) for number in range(texts_count)])
-        while not (finished := generation.step()):
-            pass
-        (_, answer), *_ = finished
-        assert answer.explanation is not None
-        return answer.explanation
-
-
-def number_of(key: Hashable) -> int:
-    """The number of a text, which is its key in the generator."""
-    assert isinstance(key, int)
-    return key

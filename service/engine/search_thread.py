@@ -15,10 +15,9 @@ from collections.abc import Callable
 
 import torch
 
-from interlinear.bundle import Bundle
 from interlinear.explanation import Explanation
 from interlinear.generation.request import GenerationResult
-from interlinear.models.model import Model
+from interlinear.generation.translator import Translator
 from service.engine.protocol import (
     Abort,
     Add,
@@ -34,7 +33,7 @@ from service.engine.protocol import (
     UnloadModel,
     WorkerLost,
 )
-from service.engine.scheduler import Batch, BatchScheduler, number_of
+from service.engine.scheduler import Batch, BatchScheduler
 from service.logging import exception_location, frame_location
 
 log = logging.getLogger("interlinear.service")
@@ -87,13 +86,11 @@ class SearchThread:
     def start(self) -> None:
         self._thread.start()
 
-    def load(
-        self, model: int, bundle: Bundle[Model], slots: int, width: int, reverse: Bundle[Model] | None = None
-    ) -> Explanation:
+    def load(self, model: int, translator: Translator) -> Explanation:
         if self.threads:
             torch.set_num_threads(self.threads)  # as in the search's thread: what is compiled depends on it
-        scheduler = BatchScheduler(model, bundle, slots, width, reverse=reverse)
-        explanation = scheduler.warm_up(self.warm_up_texts)
+        scheduler = BatchScheduler(model, translator)
+        explanation = scheduler.main_batch.translator.warm_up(self.warm_up_texts)
         self._commands.put(scheduler)
         return explanation
 
@@ -182,16 +179,16 @@ class SearchThread:
             # Emitted before the texts are admitted: if this process dies, the service knows which texts it had.
             self.emit(Scheduled(tuple(number for number in new if number not in scheduler.reported_scheduled)))
             scheduler.reported_scheduled.update(new)
-            batch.generation.admit([(number, scheduler.texts[number].row) for number in new])
+            batch.translator.admit([(number, scheduler.texts[number].row) for number in new])
         self.beat()
         if not batch.callers_by_number:
             return
-        source_positions, all_positions = batch.generation.positions
+        source_positions, all_positions = batch.translator.positions
         scheduler.steps += 1
         scheduler.stepped_texts += len(batch.callers_by_number)
         scheduler.source_positions += source_positions
         scheduler.padding_positions += all_positions - source_positions
-        answers = [(number_of(key), answer) for key, answer in batch.generation.step(self.beat)]
+        answers = batch.translator.step(self.beat)
         scheduler.remove_finished(batch, [number for number, _ in answers])
         prefixes = scheduler.new_prefixes() if scheduler.streamed else {}
         if answers or prefixes or scheduler.searching != scheduler.reported or scheduler.steps >= REPORT_STEPS:

@@ -112,10 +112,9 @@ class FileTranslator:
     async def _units(self, model: ServedModel, sentences: Sequence[Sentence], segments: int) -> int:
         """The number of texts as which a document counts: tokens x beam of its search, of which 1,000 are a text, or
         what it takes to read and write its segments, whichever is more."""
-        encode = model.bundle.tokenizers[model.source].encode
 
         def tokens(some: Sequence[Sentence]) -> int:
-            return sum(len(encode(sentence.text).ids) + 1 for sentence in some)
+            return sum(model.translator.count_tokens(sentence.text) + 1 for sentence in some)
 
         def characters(some: Sequence[Sentence]) -> int:
             return sum(len(sentence.text) for sentence in some)
@@ -158,7 +157,7 @@ class FileTranslator:
             {model.source: sentence.text}, best_only(model), explain=sentence.explain, terms=sentence.terms
         )
         pivot = Step(path.second, best_only(path.second)) if path.second else None
-        how = SplitOptions(self._engine.fits, "0", pivot=pivot)
+        how = SplitOptions(ServedModel.fits, "0", pivot=pivot)
         (text,) = await self._engine.preparation.map(
             CALLER,
             partial(SplitText.of, model, how=how),
@@ -194,7 +193,7 @@ class FileTranslator:
 
 def best_only(model: ServedModel) -> SearchOptions:
     """The model's search options, for its best output alone."""
-    return SearchOptions.model_validate(model.bundle.card.search.model_dump() | {"n_best": 1})
+    return SearchOptions.model_validate(model.facts.search.model_dump() | {"n_best": 1})
 
 
 def first(group: BaseExceptionGroup[Problem]) -> Problem:

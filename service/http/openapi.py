@@ -7,7 +7,7 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 
-from interlinear.bundle import Task
+from interlinear.config import Task
 from interlinear.source_names import MT
 from service.http.dependencies import TIMEOUT_HEADER, Service
 from service.http.parsing import JSON, MULTIPART, URLENCODED
@@ -146,7 +146,7 @@ def example_fields(model: ServedModel) -> dict[str, str]:
     stands for one."""
     source, target = model.language_pair
     fields = {"source": source, "target": target, "source_lang": source, "target_lang": target}
-    texts = next(iter(model.examples), {})
+    texts = next(iter(model.facts.examples), {})
     if text := texts.get(model.source):
         longest = max(text.split(), key=len).strip(".,!?")
         fields |= {"q": text, "text": text, "source_text": text, "s": text, "entries": f"{longest}\t{longest}"}

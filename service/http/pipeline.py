@@ -103,7 +103,7 @@ def model_inputs(
         model = path.first
         own, fields = {model.source: source.text}, {model.source: field_name}
         if request.context_text:
-            if CONTEXT not in model.bundle.card.model.texts:
+            if CONTEXT not in model.facts.texts:
                 raise Problem.in_field(CONTEXT, f"is not read by {model}, which was trained without: leave it out")
             own[CONTEXT], fields[CONTEXT] = request.context_text, CONTEXT
         inputs.append(ModelInput(model, own, fields, document=source.document, second=path.second, kept=as_sent))

@@ -5,8 +5,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from interlinear.bundle import Task
 from interlinear.components import ANSWER_FIELDS
+from interlinear.config import Task
 from interlinear.explanation import Explanation
 from interlinear.translation import language_tags as languages
 from interlinear.translation.detection import LanguageGuess

@@ -68,7 +68,7 @@ class SearchInput:
         else:
             options = search_options(request, item.model, PIVOT_OUTPUTS, of_pivot=True)
             pivot = Step(item.second, search_options(request, item.second, n_best))
-        how = SplitOptions(service.engine.fits, request.split_mode, request.keeps_formatting, pivot)
+        how = SplitOptions(ServedModel.fits, request.split_mode, request.keeps_formatting, pivot)
         search = Request(
             dict(item.texts),
             options,
@@ -112,7 +112,7 @@ def reserve_second_searches(
 def search_options(request: GenerateRequest, model: ServedModel, outputs: int, of_pivot: bool = False) -> SearchOptions:
     """The model's search options with the request's overrides, for so many outputs, or as many as the model has.
     `of_pivot`: they are translated further, and the request's limit is not one of theirs. Raises Problem."""
-    defaults, longest = model.bundle.card.search, model.bundle.card.limits.target_length
+    defaults, longest = model.facts.search, model.facts.limits.target_length
     max_length = None if of_pivot else request.max_length
     n_best = min(outputs, model.width)
     beam = max(request.beam_size or defaults.beam, n_best)

@@ -13,8 +13,6 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from interlinear.generation.request import GenerationResult
-from interlinear.generation.target_prefix import decode_beginning
-from interlinear.text import UNKNOWN
 from interlinear.translation.split_input import SplitInput
 from service.http.dependencies import Caller, Service
 from service.http.middleware import internal_error
@@ -71,12 +69,8 @@ class OutputStream:
     def on_prefix(self, index: int, ids: list[int]) -> None:
         i, j = self._segment_of_sentence[index]
         source = self._inputs[i]
-        model, options = source.last.model, source.last.options
-        if options.replace_unknown and UNKNOWN in ids:
-            ids = ids[: ids.index(UNKNOWN)]  # its replacement is not known yet
-        raw = "target" not in source.request.tokenised
-        prefix = source.request.target_prefix
-        text = decode_beginning(model.target_tokenizer, ids, prefix, raw)
+        request = replace(source.request, options=source.last.options)
+        text = source.last.model.translator.decode_prefix(ids, request)
         sentence, part = source.places[j]
         self._parts[i][j] = sentence.format_prefix(part, text)
         self.changed.set()

@@ -29,7 +29,7 @@ async def search(
         return answers
     pivot_texts = await engine.preparation.map(
         reservation.caller,
-        lambda one: pivot_text(*one, engine.fits),
+        lambda one: pivot_text(*one, ServedModel.fits),
         further,
         lambda one: len(one[2].text),
         INLINE_CHARACTERS,

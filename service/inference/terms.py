@@ -37,7 +37,7 @@ class RequestTerms:
 
 def are_found(options: TermOptions, model: ServedModel) -> bool:
     """Whether texts that this model reads have terms by these options."""
-    return options.given or (options.protect and model.bundle.takes_terms)
+    return options.given or (options.protect and model.facts.takes_terms)
 
 
 @lru_cache(maxsize=8)

@@ -27,8 +27,8 @@ import uvicorn
 from filelock import FileLock
 
 from interlinear.batch import collate, stack_images
-from interlinear.bundle import Limits, ModelCard, Task, load, write_bundle
-from interlinear.config import ImageGrid, ImageNetwork, RecurrentConfig, TextVocabulary
+from interlinear.bundle import Limits, ModelCard, load, write_bundle
+from interlinear.config import ImageGrid, ImageNetwork, RecurrentConfig, Task, TextVocabulary
 from interlinear.images.decode import blank_image
 from interlinear.losses.training_loss import training_loss
 from interlinear.metrics.score import Score

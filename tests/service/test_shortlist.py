@@ -9,10 +9,11 @@ from starlette.testclient import TestClient
 
 from interlinear.bundle import add_shortlist, load
 from interlinear.errors import UsageError
+from interlinear.generation.translator import TranslatorReference
 from interlinear.shortlist import LinkCounts, build_shortlist
 from service.app import create_app
 from service.engine.process import load_model
-from service.engine.protocol import BundleReference, LoadModel, WorkerConfig
+from service.engine.protocol import LoadModel, WorkerConfig
 from service.engine.search_thread import SearchThread
 from service.settings import ServedModelConfig, Settings
 from tests.service.conftest import served
@@ -57,7 +58,7 @@ def test_a_model_without_a_shortlist_is_refused_at_the_start(bundles):
 
 def test_a_worker_process_loads_the_shortlist_if_the_command_says_so(copying, bundles):
     def loaded(folder: Path, shortlist: bool):
-        command = LoadModel(0, BundleReference.of(load(folder, "meta")), 2, 5, shortlist)
+        command = LoadModel(0, TranslatorReference(folder, 2, 5, shortlist))
         return load_model(command, WorkerConfig("cpu", "fp32", 1, 2), SearchThread([].append, 1, 2)).outcome
 
     assert "has none" in str(loaded(bundles.de_en, True))

@@ -35,7 +35,7 @@ def serve_here(settings: "Settings", listening: socket.socket, host: str, say: C
             await super().startup(sockets)
             for served_model in service.models.served:
                 reverse = f", explained with {served_model.reverse}" if served_model.reverse else ""
-                direction = served_model.bundle.card.direction
+                direction = served_model.facts.direction
                 say(f"{served_model} is served: {served_model.task}, {direction}{reverse}")
             say(f"playground {address}/  API {address}/docs  Ctrl-C ends it")
 

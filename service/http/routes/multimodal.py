@@ -79,7 +79,7 @@ def image_reader(models: ServedModels, fitting: list[ServedModel]) -> tuple[Serv
             name, network = model.image_source
             return model, name, network.size
     first, image_models = fitting[0], [str(model) for model in models.for_task("multimodal") if model.image_source]
-    reads = "reads features that another program made, not pictures" if first.bundle.card.model.images else "reads text"
+    reads = "reads features that another program made, not pictures" if first.facts.images else "reads text"
     alternatives = (
         f"served for pictures: {', '.join(image_models)}" if image_models else "no model that is served reads pictures"
     )

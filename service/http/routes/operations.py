@@ -41,16 +41,16 @@ async def list_models(request: Request, service: ServiceDep) -> list[ModelDescri
     for_operators = service.auth.has_scope(request, Scope.ADMIN)
     descriptions = []
     for model in service.models.served:
-        card, sync = model.bundle.card, service.model_manager.sync_status(model)
+        facts, sync = model.facts, service.model_manager.sync_status(model)
         explanation = service.engine.explanation(model)
         accepts = Accepts(
-            inputs=list(card.model.sources),
-            texts=list(card.model.texts),
-            images={name: accepted_image(grid, service.settings) for name, grid in card.model.images.items()},
-            max_tokens=card.limits.source_length,
-            max_length=card.limits.target_length,
+            inputs=list(facts.sources),
+            texts=facts.texts,
+            images={name: accepted_image(grid, service.settings) for name, grid in facts.images.items()},
+            max_tokens=facts.limits.source_length,
+            max_length=facts.limits.target_length,
             beam_size=model.width,
-            length_penalty=card.search.length_penalty,
+            length_penalty=facts.search.length_penalty,
             explain=list(explanation.matrices),
             aligned_by=explanation.aligned_by,
             between=list(explanation.between) if explanation.between else None,
@@ -65,14 +65,14 @@ async def list_models(request: Request, service: ServiceDep) -> list[ModelDescri
                 newer=sync.newer,
                 engines=service.engine.worker_names(model),
                 task=model.task,
-                languages=card.languages,
+                languages=facts.languages,
                 reverse=ModelIdentity.of(model.reverse) if model.reverse else None,
                 accepts=accepts,
-                scores={n: ModelScore(score=s.score, signature=s.signature) for n, s in card.metrics.items()},
-                recipe=card.recipe.get("name"),
-                dataset=card.data.get("name"),
-                examples=model.examples,
-                words=model.words,
+                scores={n: ModelScore(score=s.score, signature=s.signature) for n, s in facts.scores.items()},
+                recipe=facts.recipe,
+                dataset=facts.dataset,
+                examples=facts.examples,
+                words=facts.words,
             )
         )
     return descriptions

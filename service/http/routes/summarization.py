@@ -54,7 +54,7 @@ def truncate_to_lead(model: ServedModel, text: str) -> tuple[str, Reduction | No
 
     A text whose first sentence is already too long is returned unchanged; the search refuses it with the limit.
     """
-    lead = leading_sentences(text, model.bundle.card.languages.get(model.source), model.fits)
+    lead = leading_sentences(text, model.facts.languages.get(model.source), model.reads_whole)
     if not lead.sentences or lead.whole:
         return text, None
     return lead.text, Reduction(sentences=lead.sentences, of=lead.of, characters=lead.characters)

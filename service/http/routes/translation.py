@@ -4,7 +4,7 @@ from functools import partial
 
 from fastapi import APIRouter
 
-from interlinear.bundle import Task
+from interlinear.config import Task
 from interlinear.translation.detection import CERTAIN_ENOUGH, guess_of, is_certain
 from interlinear.translation.language_tags import language_name
 from service.engine.admission import Reservation

@@ -10,8 +10,8 @@ import torch
 import yaml
 
 from interlinear import cli
-from interlinear.bundle import Limits, ModelCard, Task, write_bundle
-from interlinear.config import ImageGrid, ImageNetwork, RecurrentConfig, SourceConfig, TextVocabulary
+from interlinear.bundle import Limits, ModelCard, write_bundle
+from interlinear.config import ImageGrid, ImageNetwork, RecurrentConfig, SourceConfig, Task, TextVocabulary
 from interlinear.models.image_encoders.networks import grid_shape
 from interlinear.models.model import build
 from interlinear.search import SearchOptions

@@ -87,10 +87,10 @@ def test_a_text_of_protected_things_alone_begins_with_the_prefix_too(generator: 
 
 def test_partial_outputs_begin_with_the_prefix_and_are_a_beginning_of_the_text(generator: SequenceGenerator) -> None:
     request = begun("a bat flies fast", "ü (bat", SearchOptions(beam=2, min_length=8))
-    generator.admit([("one", generator.encode(request))])
+    generator.admit([(0, generator.encode(request))])
     tokenizer, prefixes, finished = generator.bundle.tokenizers["target"], [], []
     while not finished:
-        prefixes += generator.prefixes(["one"]).values()
+        prefixes += generator.prefixes([0]).values()
         finished = generator.step()
     ((_, result),) = finished
     texts = [decode_beginning(tokenizer, ids, request.target_prefix, raw=True) for ids in prefixes]

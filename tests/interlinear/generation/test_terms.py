@@ -156,10 +156,10 @@ def test_a_source_may_have_more_words_than_tokens(tmp_path: Path) -> None:
 def test_partial_outputs_are_a_beginning_of_the_text(generator: SequenceGenerator) -> None:
     """They end before the first term, whose text is known when it is complete."""
     request = replace(with_terms("a bat flies fast", {"flies": "a"}), options=SearchOptions(beam=2, min_length=6))
-    generator.admit([("one", generator.encode(request))])
+    generator.admit([(0, generator.encode(request))])
     tokenizer, prefixes, finished = generator.bundle.tokenizers["target"], [], []
     while not finished:
-        prefixes += generator.prefixes(["one"]).values()
+        prefixes += generator.prefixes([0]).values()
         finished = generator.step()
     ((_, result),) = finished
     assert len(prefixes) > 3

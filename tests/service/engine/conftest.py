@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from interlinear.bundle import load
+from interlinear.generation.bundle_translator import BundleTranslator
 from service.engine.protocol import Event
 from service.engine.search_thread import SearchThread
 
@@ -21,7 +22,7 @@ def event_queue() -> "queue.SimpleQueue[Event]":
 def search(bundles, event_queue) -> Iterator[SearchThread]:
     """A worker thread with a model of 16 slots under the number 0; commands sent before its start are queued."""
     thread = SearchThread(event_queue.put, 1, 2)
-    thread.load(0, load(bundles.de_en), SLOTS, 5)
+    thread.load(0, BundleTranslator(load(bundles.de_en), SLOTS, 5))
     yield thread
     thread.stop(10)
     assert not thread.alive

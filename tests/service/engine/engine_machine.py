@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from interlinear.bundle import Bundle
+from interlinear.generation.bundle_translator import BundleTranslator
 from interlinear.generation.generator import SequenceGenerator
 from interlinear.generation.request import GenerationResult, Request
 from interlinear.models.model import Model
@@ -100,7 +101,7 @@ class Machine(RuleBasedStateMachine):
     def made(self) -> ServedModel:
         self.version += 1
         bundle = self.two[self.version % len(self.two)]
-        return ServedModel("m", str(self.version), (), bundle, slots=self.slots, width=5)
+        return ServedModel("m", str(self.version), (), BundleTranslator(bundle, self.slots, 5))
 
     def bring(self, new: ServedModel) -> None:
         """Have the engine load a version."""
@@ -194,7 +195,7 @@ class Machine(RuleBasedStateMachine):
             end = {429: "busy", 503: "lost"}[problem.status]
         else:
             end = "answered"
-            expected = [offline(one.model.bundle, request) for request in one.requests]
+            expected = [offline(one.model.translator.bundle, request) for request in one.requests]
             for found, answer in zip(answers, expected, strict=True):
                 self.equal(found, answer)
         assert end in one.may

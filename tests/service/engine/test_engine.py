@@ -14,6 +14,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from interlinear.bundle import load
+from interlinear.generation.bundle_translator import BundleTranslator
 from interlinear.generation.request import Request
 from interlinear.models.model import Model
 from interlinear.search import SearchOptions
@@ -178,7 +179,7 @@ def test_a_failed_search_is_one_500_without_the_text_in_the_log(one_model, caplo
     with TestClient(app) as client:
         (handle,) = app.state.service.engine.pool
         (scheduler, *_) = handle.worker.schedulers.values()
-        scheduler.generation.table.model = None  # simulates a fault in the model
+        scheduler.main_batch.translator.table.model = None  # simulates a fault in the model
         with caplog.at_level(logging.INFO):
             answer = client.post("/translate", json=DOG)
         assert answer.status_code == 500
@@ -195,7 +196,7 @@ def test_a_crashed_search_fails_running_texts_and_continues_with_queued_ones(one
         engine = app.state.service.engine
         (handle,) = engine.pool
         goes_on = threading.Event()
-        with before_its_layers(app.state.service.models.served[0].bundle.model, goes_on.wait):
+        with before_its_layers(app.state.service.models.served[0].translator.bundle.model, goes_on.wait):
             asking = threading.Thread(
                 target=lambda: answers.append(client.post("/translate", json=DOG | {"q": MANY[9]}))
             )
@@ -229,7 +230,7 @@ def test_a_crashed_worker_restarts_though_its_models_cannot_be_warmed_up_at_once
                 ready.append(client.get("/health/ready").status_code)
                 raise RuntimeError("of a device, and gone the next time")
 
-        with before_its_layers(app.state.service.models.served[0].bundle.model, fault):
+        with before_its_layers(app.state.service.models.served[0].translator.bundle.model, fault):
             handle.send(
                 Add((EngineRequest(10**9, 10**9, None, False),))
             )  # simulates a fault in the handling of commands
@@ -259,7 +260,7 @@ def test_if_no_worker_can_be_restarted_for_long_the_service_is_not_alive(one_mod
         def fault() -> None:
             raise RuntimeError("of a device, until it is mended")
 
-        with before_its_layers(app.state.service.models.served[0].bundle.model, fault):
+        with before_its_layers(app.state.service.models.served[0].translator.bundle.model, fault):
             handle.send(Add((EngineRequest(10**9, 10**9, None, False),)))
             until(lambda: client.get("/health/live").status_code == 503)
             assert "no engine could be started again within 1 s" in client.get("/health/live").json()["detail"]
@@ -277,7 +278,7 @@ def test_a_hanging_search_is_not_alive_until_it_continues(one_model, caplog):
             lambda: handle.worker.heartbeats > idle + 2 / HEARTBEAT_SECONDS
         )  # twice the time after which a hang is detected
         assert client.get("/health/live").status_code == 200, "to have nothing to do is not to hang"
-        with before_its_layers(app.state.service.models.served[0].bundle.model, goes_on.wait):
+        with before_its_layers(app.state.service.models.served[0].translator.bundle.model, goes_on.wait):
             try:
                 asking = caller.submit(client.post, "/translate", json=DOG)
                 until(lambda: client.get("/health/live").status_code == 503)
@@ -300,13 +301,13 @@ def test_a_search_may_fail_for_a_model_that_was_unloaded(one_model, bundles, cap
     with TestClient(app) as client:
         engine = app.state.service.engine
         (handle,) = engine.pool
-        model = ServedModel("gone", "1", (), load(bundles.de_en), slots=2, width=5)
+        model = ServedModel("gone", "1", (), BundleTranslator(load(bundles.de_en), 2, 5))
         engine.add(model)
-        number, encoder = engine._models[model].number, engine._models[model].encoder
-        row = encoder.encode(Request({"source": DOG["q"]}, SearchOptions()))
+        number = engine._models[model].number
+        row = model.translator.encode(Request({"source": DOG["q"]}, SearchOptions()))
         until(lambda: number in handle.worker.schedulers)
         scheduler = handle.worker.schedulers[number]
-        scheduler.generation.table.model = None
+        scheduler.main_batch.translator.table.model = None
         with engine._lock:  # events are delivered after the model is gone
             handle.send(Add((EngineRequest(10**9, number, row, False),)))
             until(lambda: scheduler.searching)

@@ -51,7 +51,7 @@ class InThread(Machine):
         number = self.engine._models[self.served].number
         until(lambda: number in self.search.schedulers, SECONDS)
         scheduler = self.search.schedulers[number]
-        broken = scheduler.generation
+        broken = scheduler.main_batch.translator
         broken.table.model = None  # simulates a fault in the model
         # A text of its own, so that this rule meets the fault before the next rule does.
         request = Request({"source": f"{TEXTS[0]} {self.version}"}, OPTIONS[1])
@@ -60,7 +60,7 @@ class InThread(Machine):
             """A queue full of other versions' texts may delay the fault: the text is sent again."""
             error = self.run(self.engine.search([(self.served, request)])).exception(SECONDS)
             assert error is None or isinstance(error, EngineError | Problem)
-            return scheduler.generation is not broken
+            return scheduler.main_batch.translator is not broken
 
         until(met, SECONDS)
         # The search has left the broken generation, and may not have said so yet: until then a text can be shared with
@@ -79,7 +79,7 @@ class InThread(Machine):
         assert not self.search.alive
         for scheduler in self.search.schedulers.values():
             assert not (
-                scheduler.texts or scheduler.streamed or any(batch.generation.active for batch in scheduler.batches)
+                scheduler.texts or scheduler.streamed or any(batch.translator.active for batch in scheduler.batches)
             )
 
 

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlinear.bundle import load
+from interlinear.generation.bundle_translator import BundleTranslator
 from interlinear.generation.generator import SequenceGenerator
 from interlinear.generation.request import Request
 from interlinear.search import SearchOptions
@@ -104,7 +105,7 @@ def test_one_text_beside_a_thousand_does_not_wait_for_them(search, event_queue, 
 
 def test_a_text_in_its_slot_is_not_joined_by_a_crowd(bundles, texts):
     """A step with more texts takes longer: another caller's thousand, which come later, are stepped apart from it."""
-    scheduler = BatchScheduler(0, load(bundles.de_en), SLOTS, 5)
+    scheduler = BatchScheduler(0, BundleTranslator(load(bundles.de_en), SLOTS, 5))
     (one,) = texts("one", range(1000, 1001))
     scheduler.add(one)
     scheduler.fill_reserved_slots()
@@ -125,7 +126,7 @@ def test_a_text_in_its_slot_is_not_joined_by_a_crowd(bundles, texts):
 
 def test_one_text_has_most_of_the_time_beside_any_number_of_crowds(bundles, texts):
     """Of the time of both batches it has two thirds, so that it takes half as long again as alone, and a step more."""
-    scheduler = BatchScheduler(0, load(bundles.de_en), SLOTS, 5)
+    scheduler = BatchScheduler(0, BundleTranslator(load(bundles.de_en), SLOTS, 5))
     for crowd in range(4):
         for text in texts(f"many {crowd}", range(100 * crowd, 100 * crowd + 100)):
             scheduler.add(text)
@@ -140,7 +141,7 @@ def test_one_text_has_most_of_the_time_beside_any_number_of_crowds(bundles, text
 
 def test_few_texts_of_callers_of_the_same_size_are_stepped_together(bundles, texts):
     """Batches are for crowds: callers with a few texts each share one."""
-    scheduler = BatchScheduler(0, load(bundles.de_en), SLOTS, 5)
+    scheduler = BatchScheduler(0, BundleTranslator(load(bundles.de_en), SLOTS, 5))
     for caller in range(4):
         for text in texts(str(caller), range(4 * caller, 4 * caller + 3)):
             scheduler.add(text)

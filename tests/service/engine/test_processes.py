@@ -19,11 +19,12 @@ import pytest
 from interlinear.bundle import load
 from interlinear.bundle.precision import resolve_precision
 from interlinear.errors import BundleError, InterlinearError
+from interlinear.generation.bundle_translator import BundleTranslator
+from interlinear.generation.translator import META, TranslatorReference, open_translator
 from service.app import create_app
 from service.engine.pool import STABLE_SECONDS, WorkerHandle
 from service.engine.process import SearchProcess, load_model
 from service.engine.protocol import (
-    BundleReference,
     Event,
     LoadModel,
     Timeouts,
@@ -67,7 +68,7 @@ def processes(device: str = "cpu") -> list[multiprocessing.Process]:
 
 def loading(folder: Path) -> LoadModel:
     """The command to load a bundle."""
-    return LoadModel(0, BundleReference.of(load(folder, "meta")), 2, 5)
+    return LoadModel(0, TranslatorReference(folder, 2, 5))
 
 
 def engines_up(address: str) -> list[str]:
@@ -231,7 +232,7 @@ def test_a_start_may_take_longer_than_a_step(bundles):
     events: list[Event] = []
     process = SearchProcess(CONFIG, "text", Timeouts(searching=0.3, loading=SECONDS), events.append)
     began = time.monotonic()
-    assert process.load(0, load(bundles.de_en, "meta"), slots=2, width=5).matrices
+    assert process.load(0, open_translator(TranslatorReference(bundles.de_en, 2, 5), META)).matrices
     assert time.monotonic() - began > 0.3
     assert process.alive
     process.stop(SECONDS)
@@ -253,13 +254,14 @@ def test_a_service_that_cannot_be_made_leaves_no_process(one_model, wrong):
 def test_a_process_that_reads_other_weights_than_the_service_refuses_them(bundles):
     """The folder has another model meanwhile, whose answers would have the name of the first one's version."""
     served = load(bundles.de_en, "meta")
+    other = replace(served, folder=bundles.en_de)
     process = SearchProcess(CONFIG, "text", Timeouts(searching=SECONDS, loading=SECONDS), [].append)
     try:
         with pytest.raises(BundleError, match="other weights than the service has read"):
-            process.load(0, replace(served, folder=bundles.en_de), slots=2, width=5)
+            process.load(0, BundleTranslator(other, 2, 5))
         with pytest.raises(BundleError, match="other weights than the service has read"):
-            process.load(1, served, slots=2, width=5, reverse=replace(served, folder=bundles.en_de))
-        assert process.load(2, served, slots=2, width=5).matrices
+            process.load(1, BundleTranslator(served, 2, 5, BundleTranslator(other, 1, 5)))
+        assert process.load(2, BundleTranslator(served, 2, 5)).matrices
     finally:
         process.stop(SECONDS)
 
@@ -292,7 +294,7 @@ def test_a_process_that_hangs_at_its_start_is_replaced(bundles):
     process = SearchProcess(CONFIG, "text", Timeouts(searching=0.5, loading=1), events.append)
     os.kill(process.pid, signal.SIGSTOP)
     with pytest.raises(WorkerLostError, match="its process has ended"):
-        process.load(0, load(bundles.de_en, "meta"), slots=2, width=5)
+        process.load(0, open_translator(TranslatorReference(bundles.de_en, 2, 5), META))
     until(lambda: bool(events))
     assert events == [WorkerLost("it was silent for 1 s, and killed")]
     process.stop(SECONDS)

@@ -8,13 +8,14 @@ from dataclasses import replace
 import pytest
 
 from interlinear.bundle import load
+from interlinear.generation.bundle_translator import BundleTranslator
 from interlinear.generation.generator import SequenceGenerator
 from interlinear.generation.request import EncodedRequest, Request
 from interlinear.search import SearchOptions
 from interlinear.search.captured import CapturedStep
 from interlinear.text import Encoded
 from service.engine.protocol import Abort, Add, EngineOutputs, EngineRequest, Event, Ping, Pong, Scheduled, SearchFailed
-from service.engine.scheduler import MAX_HELD_STEPS, BatchScheduler
+from service.engine.scheduler import MAX_HELD_STEPS
 from service.engine.search_thread import HEARTBEAT_SECONDS, SearchThread
 from tests.interlinear.search.test_captured import Recomputed
 from tests.service.conftest import until
@@ -30,7 +31,7 @@ def search(search: SearchThread) -> SearchThread:
 
 def encoded_texts(search: SearchThread, count: int) -> list[EncodedRequest]:
     """Encoded texts of mixed lengths."""
-    reading = scheduler_of(search).generation
+    reading = scheduler_of(search).translator
     texts = [" ".join(MANY[i : i + 1 + i % 4]) for i in range(count)]
     return [reading.encode(Request({"source": text}, SearchOptions(beam=1 + i % 5))) for i, text in enumerate(texts)]
 
@@ -70,7 +71,7 @@ def test_texts_are_admitted_together_if_more_wait_than_fit(search, event_queue):
 def test_a_text_is_admitted_at_once_if_slots_are_free(search, event_queue):
     send_texts(search, SLOTS - 1)
     assert len(event_queue.get(timeout=60).numbers) == SLOTS - 1
-    row = search.schedulers[0].generation.encode(Request({"source": "Ein Kind."}, SearchOptions()))
+    row = search.schedulers[0].translator.encode(Request({"source": "Ein Kind."}, SearchOptions()))
     search.send(Add((EngineRequest(99, 0, row, streamed=False),)))
     events = collect_events(event_queue, SLOTS)
     assert [event.numbers for event in events if isinstance(event, Scheduled)] == [(99,)]
@@ -91,12 +92,12 @@ def test_waiting_texts_are_admitted_after_some_steps_though_few_slots_are_free(s
 
 def test_commands_are_handled_between_the_steps_of_two_models(bundles, search, event_queue):
     """New requests do not wait for the steps of all models, each of which may be slow."""
-    search.load(1, load(bundles.de_en), SLOTS, 5)
+    search.load(1, BundleTranslator(load(bundles.de_en), SLOTS, 5))
     first, second = (scheduler_of(search, number) for number in (0, 1))
     encoded_texts = [
-        scheduler.generation.encode(Request({"source": MANY[0]}, SearchOptions())) for scheduler in (first, second)
+        scheduler.translator.encode(Request({"source": MANY[0]}, SearchOptions())) for scheduler in (first, second)
     ]
-    with before_its_layers(first.bundle.model, lambda: search.send(Ping())):
+    with before_its_layers(first.translator.bundle.model, lambda: search.send(Ping())):
         search.send(Add(tuple(EngineRequest(i, i, row, streamed=False) for i, row in enumerate(encoded_texts))))
         events = collect_events(event_queue, 2)
     kinds = [event.numbers if isinstance(event, Scheduled) else type(event) for event in events]
@@ -107,7 +108,7 @@ def test_heartbeats_rise_when_idle_and_stop_when_hanging(search, event_queue):
     before = search.heartbeats
     until(lambda: search.heartbeats > before + 4)
     hangs, goes_on = threading.Event(), threading.Event()
-    with before_its_layers(scheduler_of(search).bundle.model, lambda: hangs.set() or goes_on.wait()):
+    with before_its_layers(scheduler_of(search).translator.bundle.model, lambda: hangs.set() or goes_on.wait()):
         send_texts(search, 1)
         hangs.wait()
         before = search.heartbeats
@@ -147,14 +148,14 @@ def test_a_failing_step_fails_only_the_text_that_caused_it(search, event_queue, 
 def test_a_restarted_text_sends_no_prefix_twice(search, event_queue):
     scheduler, sent = scheduler_of(search), []
     texts = [" ".join(MANY[i : i + 6]) for i in range(2)]
-    good = [scheduler.generation.encode(Request({"source": text}, SearchOptions(beam=1))) for text in texts]
+    good = [scheduler.translator.encode(Request({"source": text}, SearchOptions(beam=1))) for text in texts]
     bad = replace(good[0], sources={"source": Encoded([10**6], [(0, 1)])})
 
     def add_a_bad_one() -> None:
         if not sent and scheduler.streamed.get(0, 0) > 1:
             sent.append(search.send(Add((EngineRequest(2, 0, bad, streamed=True),))))
 
-    with before_its_layers(scheduler.bundle.model, add_a_bad_one):
+    with before_its_layers(scheduler.translator.bundle.model, add_a_bad_one):
         search.send(Add(tuple(EngineRequest(i, 0, row, streamed=True) for i, row in enumerate(good))))
         events = collect_events(event_queue, 2)
     while not any(isinstance(event, SearchFailed) for event in events):
@@ -167,12 +168,11 @@ def test_a_restarted_text_sends_no_prefix_twice(search, event_queue):
 
 @pytest.mark.parametrize("texts_count", [1, 3, SLOTS + 1])
 def test_each_number_of_texts_up_to_the_setting_takes_a_step_before_the_model_is_ready(bundles, texts_count):
-    bundle, stepped = load(bundles.de_en), set()
-    scheduler = BatchScheduler(0, bundle, SLOTS, 5)
-    with before_its_layers(bundle.model, lambda: stepped.add(scheduler.generation.active)):
-        scheduler.warm_up(texts_count)
+    translator, stepped = BundleTranslator(load(bundles.de_en), SLOTS, 5), set()
+    with before_its_layers(translator.bundle.model, lambda: stepped.add(translator.active)):
+        translator.warm_up(texts_count)
     assert stepped - {0} == set(range(1, min(texts_count, SLOTS) + 1))
-    assert scheduler.generation.active == 0
+    assert translator.active == 0
 
 
 @pytest.mark.parametrize("name", ["de-en", "headlines"])
@@ -180,12 +180,12 @@ def test_a_captured_search_captures_common_sizes_before_it_is_ready(bundles, nam
     """Every number of texts up to the slots, of up to 64 tokens; and what is captured finds the same."""
     bundle = load(bundles.folders[name])
     capture = Recomputed()
-    scheduler = BatchScheduler(0, replace(bundle, search_step=CapturedStep(capture=capture)), SLOTS, 5)
-    scheduler.warm_up(2)
+    translator = BundleTranslator(replace(bundle, search_step=CapturedStep(capture=capture)), SLOTS, 5)
+    translator.warm_up(2)
     captured, replays = capture.captures, capture.replays
     source, *_ = bundle.card.model.texts
     texts = [Request({source: " ".join(MANY[i : i + 3])[: 1 + i]}, SearchOptions(beam=1 + i % 5)) for i in range(40)]
-    found = list(scheduler.generation.generate(texts))
+    found = list(translator.generate(texts))
     assert capture.captures == captured and capture.replays > replays
     expected = SequenceGenerator(bundle, SLOTS, 5).generate(texts)
     assert [result.candidates[0].text for result in found] == [result.candidates[0].text for result in expected]

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from interlinear.bundle import load
+from interlinear.generation.bundle_translator import BundleTranslator
 from service.http.openapi import add_examples
 from service.models import ServedModel, ServedModels
 
@@ -81,7 +82,7 @@ def test_examples_are_in_the_languages_and_the_words_of_the_first_model(descript
     shown = load(bundles.de_en)
     french = replace(shown, card=shown.card.model_copy(update={"languages": {"source": "fr", "target": "en"}}))
     own = copy.deepcopy(description)
-    add_examples(own, ServedModels([ServedModel("fr-en", "1", (), french, slots=1, width=5)]))
+    add_examples(own, ServedModels([ServedModel("fr-en", "1", (), BundleTranslator(french, 1, 5))]))
     text = shown.card.examples[0]["source"]
     for route, fields in {
         "/translate": {"q": text, "source": "fr", "target": "en"},

@@ -93,7 +93,7 @@ def test_an_error_during_the_stream_is_an_event_with_the_problem(one_model):
         (handle,) = app.state.service.engine.pool
         (scheduler, *_) = handle.worker.schedulers.values()
         until(lambda: not scheduler.busy)
-        scheduler.generation.table.model = None  # simulates a fault in the model
+        scheduler.main_batch.translator.table.model = None  # simulates a fault in the model
         ((name, problem),) = read(client.post("/translate", json=ASK | {"q": TEXT}, headers=EVENTS).text)
         assert (name, problem["status"]) == ("error", 500)
         assert "Hund" not in problem["detail"]

@@ -14,6 +14,7 @@ from starlette.testclient import TestClient
 
 import interlinear
 from interlinear.documents import AlignedText, parse_html
+from interlinear.generation.bundle_translator import BundleTranslator
 from interlinear.generation.request import Request
 from interlinear.search import SearchOptions
 from interlinear.translation.detection import LanguageGuess
@@ -155,7 +156,7 @@ def test_soft_hyphens_do_not_reach_the_model(client):
 
 
 def test_only_sentences_with_tags_between_their_words_are_aligned(bundles):
-    model = ServedModel("de-en", "1", (), interlinear.load(bundles.de_en), 4, 5)
+    model = ServedModel("de-en", "1", (), BundleTranslator(interlinear.load(bundles.de_en), 4, 5))
     request = Request({"source": ""}, SearchOptions())
     document = parse_html("<p><b>Ein Hund läuft.</b> Eine <i>Frau</i> sitzt. <u>Da.</u></p><p>Ein Hund.</p>")
     split = SplitInput.of_markup(model, request, document, SplitOptions(lambda *_: True))
@@ -212,7 +213,7 @@ def test_many_tags_are_placed_off_the_event_loop(one_model):
             """Whether the event loop's thread writes a sentence in so many tags."""
             document = replace(parse_html("<b>" * tags + "Ein Hund läuft."), escape=escape)
             request = Request({"source": ""}, SearchOptions())
-            text = SplitInput.of_markup(model, request, document, SplitOptions(engine.fits))
+            text = SplitInput.of_markup(model, request, document, SplitOptions(ServedModel.fits))
             with engine.admit("somebody", [document.text]) as reservation:
                 (answer,) = await segmentation.search(engine, reservation, [text])
             assert answer.candidates[0].text.count("<b>") == tags

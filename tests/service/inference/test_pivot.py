@@ -206,7 +206,7 @@ def test_the_tokens_of_both_searches_are_charged(pivoting):
 
         asyncio.run(ask())
     first, both = charged
-    read = path.first.bundle.tokenizers["source"].encode("Ein Hund läuft.", raw=True).ids
+    read = path.first.translator.bundle.tokenizers["source"].encode("Ein Hund läuft.", raw=True).ids
     assert first == 3 * (len(read) + 1)
     assert both - first >= PIVOT_OUTPUTS * 2 * 2  # three texts, of at least a token and the end, with a beam of two
 

@@ -204,6 +204,6 @@ def test_a_failed_reverse_model_fails_only_explanations(bundles):
     app = create_app(served(bundles, bundles.en_de))
     with TestClient(app, raise_server_exceptions=False) as client:
         (model,) = app.state.service.models.served
-        del model.reverse.bundle.model.decoder
+        del model.translator.reverse.bundle.model.decoder
         assert client.post("/translate", json=DOG | {"explain": True}).status_code == 500
         assert ask(client, explain=False)["translatedText"] == "A dog is running in the park."
