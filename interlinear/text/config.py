@@ -16,7 +16,7 @@ class TextConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    units: Literal["bpe", "words"]
+    units: Literal["bpe", "unigram", "words"]
     vocabulary: int = Field(ge=len(SPECIAL) + 1, description="maximum number of ids, including the special ones")
     lowercase: bool = Field(False, description="read and write lower case")
     tokenised: bool = Field(False, description="words and punctuation in the text are already separated by spaces")
@@ -32,11 +32,16 @@ class TextConfig(BaseModel):
         """The special entries at the beginning of the vocabulary, which no text can produce."""
         return SPECIAL if self.operations_on is None else SPECIAL + OPERATIONS
 
+    @property
+    def subwords(self) -> bool:
+        """Whether the units are subwords: `▁` begins the first piece of a word, and the vocabulary has bytes."""
+        return self.units != "words"
+
     @model_validator(mode="after")
     def _possible(self) -> Self:
         least = len(self.reserved) + len(BYTES) + 1
-        if self.units == "bpe" and self.vocabulary < least:
-            raise ValueError(f"vocabulary: bpe needs at least {least} entries, 256 of them for bytes")
+        if self.subwords and self.vocabulary < least:
+            raise ValueError(f"vocabulary: {self.units} needs at least {least} entries, 256 of them for bytes")
         if self.segmentation is not None and not self.tokenised:
             raise ValueError("segmentation: has no effect unless the text is tokenised")
         return self

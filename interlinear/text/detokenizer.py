@@ -41,7 +41,7 @@ def output_piece(config: TextConfig, number: int, piece: str) -> OutputPiece | N
     reserved = len(config.reserved)
     if number < reserved:
         return OutputPiece(config.unknown or piece) if number == UNKNOWN else None
-    if config.units == "bpe":
+    if config.subwords:
         if number < reserved + len(BYTES):
             return OutputPiece("", before=False, byte=bytes([number - reserved]))
         return OutputPiece(piece.removeprefix("▁"), before=piece.startswith("▁"))

@@ -146,6 +146,6 @@ def is_usually_small(word: str, tokenizer: Tokenizer, language: str | None) -> b
     """
     if word[1:] != word[1:].lower() or (word == "I" and (language or "en").lower().split("-")[0] == "en"):
         return False
-    begin = "▁" if tokenizer.config.units == "bpe" else ""
+    begin = "▁" if tokenizer.config.subwords else ""
     small, capital = (tokenizer.piece_ids.get(begin + form) for form in (word.lower(), word))
     return small is not None and (len(word) == 1 or capital is None or small < capital)

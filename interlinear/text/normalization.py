@@ -34,7 +34,7 @@ def normalize(text: str, config: TextConfig) -> MappedText:
     if config.unknown is not None:
         unknown = config.unknown.lower() if config.lowercase else config.unknown
         mapped = replace_matches(mapped, re.compile(rf"(?<!\S){re.escape(unknown)}(?!\S)"), UNKNOWN_MARK)
-    if config.segmentation is not None and config.units == "bpe":
+    if config.segmentation is not None and config.subwords:
         mapped = replace_matches(mapped, subword_end(config.segmentation), "")
     return mapped
 

@@ -2,8 +2,9 @@
 
 A piece is one entry of a vocabulary. `▁` in a piece marks white space beside it:
 
-- `bpe`: the first piece of a word begins with `▁`; the following pieces continue it. Characters without a piece are
-  encoded as UTF-8 bytes, `<0x00>` to `<0xFF>`, so nothing is unknown.
+- `bpe`, `unigram`: the first piece of a word begins with `▁`; the following pieces continue it. Characters without a
+  piece are encoded as UTF-8 bytes, `<0x00>` to `<0xFF>`, so nothing is unknown. BPE merges the pair with the highest
+  priority until none is left; unigram chooses the pieces with the largest sum of log-probabilities (Kudo 2018).
 - `words`: words carry no marker; a punctuation mark has a `▁` on each side that had white space (`,▁`, `▁(`), from
   which decoding restores the spaces.
 - Tokenised text is split at spaces only.
@@ -36,8 +37,16 @@ from interlinear.text.detokenizer import (
 )
 from interlinear.text.normalization import MappedText, compose, lowercase, normalize
 from interlinear.text.segmentation import moses, moses_tokenize, segment
-from interlinear.text.vocabulary import learn_bpe, learn_words, lookup_pipeline, needs_padding_spaces, pad_with_spaces
-from interlinear.text.words import Span, continues_word, spaced_spans, substitute_reserved, word_spans
+from interlinear.text.unigram import learn_unigram, spans_of_bytes
+from interlinear.text.vocabulary import (
+    Vocabulary,
+    learn_bpe,
+    learn_words,
+    lookup_pipeline,
+    needs_padding_spaces,
+    pad_with_spaces,
+)
+from interlinear.text.words import UNKNOWN_MARK, Span, continues_word, spaced_spans, substitute_reserved, word_spans
 
 FORMAT = 1
 
@@ -56,42 +65,33 @@ class Encoded:
 class Tokenizer:
     """Encodes and decodes the text of one field with its vocabulary. Immutable and thread-safe."""
 
-    def __init__(
-        self,
-        config: TextConfig,
-        vocabulary: Sequence[str],
-        merges: Sequence[tuple[str, str]] = (),
-        casing: Casing | None = None,
-    ) -> None:
-        """`vocabulary`: pieces by id, beginning with the special ones; `merges`: BPE merges in order of priority;
-        `casing`: the forms of words in the training text, if they are known."""
+    def __init__(self, config: TextConfig, vocabulary: Vocabulary, casing: Casing | None = None) -> None:
+        """`casing`: the forms of words in the training text, if they are known. Raises ValueError for a vocabulary that
+        does not suit the units."""
         self.config = config
         self.casing = casing
-        reserved = len(config.reserved)
-        if len(vocabulary) != reserved + len(set(vocabulary[reserved:])):
-            raise ValueError("a piece stands twice in the vocabulary")
-        self._vocabulary = tuple(vocabulary)
-        self._merges = tuple(merges)
-        self._rust = lookup_pipeline(config, self._vocabulary, self._merges)
-        self._output_pieces = [output_piece(config, number, piece) for number, piece in enumerate(self._vocabulary)]
+        self.vocabulary = vocabulary
+        vocabulary.check(config)
+        self._rust = lookup_pipeline(config, vocabulary)
+        self._output_pieces = [output_piece(config, number, piece) for number, piece in enumerate(self.pieces)]
 
     @classmethod
     def train(cls, lines: Iterable[str], config: TextConfig) -> "Tokenizer":
         """Learn a vocabulary from lines of text, read once as a stream. Deterministic."""
-        learn = learn_bpe if config.units == "bpe" else learn_words
+        learn = {"bpe": learn_bpe, "unigram": learn_unigram, "words": learn_words}[config.units]
         counter = CasingCounter()
-        vocabulary, merges = learn(counter.watch(normalize(line, config).text for line in lines), config)
-        return cls(config, vocabulary, merges, counter.casing())
+        vocabulary = learn(counter.watch(normalize(line, config).text for line in lines), config)
+        return cls(config, vocabulary, counter.casing())
 
     @property
     def size(self) -> int:
         """The number of ids."""
-        return len(self._vocabulary)
+        return len(self.pieces)
 
     @property
     def pieces(self) -> tuple[str, ...]:
         """The pieces by id, beginning with the special ones."""
-        return self._vocabulary
+        return self.vocabulary.pieces
 
     def encode(self, text: str, raw: bool = False) -> Encoded:
         """Ids and offsets of a text; never raises.
@@ -106,7 +106,7 @@ class Tokenizer:
         mapped = [self._normalize(text, raw) for text in texts]
         encodings = self._rust.encode_batch([pad_with_spaces(self.config, each.text) for each in mapped])
         return [
-            Encoded(encoding.ids, self._original_spans(each, encoding.offsets))
+            Encoded(encoding.ids, self._original_spans(each, spans_of_bytes(self.config, encoding)))
             for each, encoding in zip(mapped, encodings, strict=True)
         ]
 
@@ -114,6 +114,19 @@ class Tokenizer:
         """Ids without offsets for a batch of texts; faster than `encode_batch`."""
         normalized = [pad_with_spaces(self.config, normalize(text, self.config).text) for text in texts]
         return [encoding.ids for encoding in self._rust.encode_batch_fast(normalized)]
+
+    def split_words(self, ids: Sequence[int]) -> list[str]:
+        """The words that subwords are parts of, `▁` before those after white space, from the ids of a normalised text:
+        no piece continues from one to the next."""
+        first, end = len(self.config.reserved), len(self.config.reserved) + len(BYTES)
+        written = b"".join(
+            bytes([number - first])
+            if first <= number < end
+            else (UNKNOWN_MARK if number == UNKNOWN else piece).encode()
+            for number, piece in ((number, self.pieces[number]) for number in ids)
+        )
+        text = written.decode().replace("▁", " ")
+        return [word for word, _ in self._rust.pre_tokenizer.pre_tokenize_str(text)]
 
     def decode(self, ids: Sequence[int], unknown_words: Mapping[int, str] | None = None, raw: bool = False) -> str:
         """Convert ids to one line of text; begin, end and padding symbols produce no text.
@@ -165,15 +178,16 @@ class Tokenizer:
     def for_language(self, language: str | None) -> "Tokenizer":
         """A tokenizer with the same vocabulary for another language: the second side of a joint vocabulary."""
         config = self.config.model_copy(update={"language": language})
-        return Tokenizer(config, self._vocabulary, self._merges, self.casing)
+        return Tokenizer(config, self.vocabulary, self.casing)
 
     def to_json(self) -> str:
         """The content of the tokenizer's file, as JSON; identical for equal tokenizers."""
         content = {
             "format": FORMAT,
             "config": self.config.model_dump(),
-            "vocabulary": self._vocabulary,
-            "merges": self._merges,
+            "vocabulary": self.pieces,
+            "merges": self.vocabulary.merges,
+            "scores": self.vocabulary.scores,
             "casing": None if self.casing is None else asdict(self.casing),
         }
         return json.dumps(content, ensure_ascii=True, separators=(",", ":"))
@@ -187,13 +201,10 @@ class Tokenizer:
                 problem = f"has format {read['format']}, and this version reads format {FORMAT}"
                 raise BundleError(where, problem, "use the version of interlinear that wrote it")
             config = TextConfig.model_validate(read["config"])
-            merges = [(left, right) for left, right in read["merges"]]
-            if not {piece for left, right in merges for piece in (left, right, left + right)}.issubset(
-                read["vocabulary"]
-            ):
-                raise ValueError("a pair makes no piece")
+            merges = tuple((left, right) for left, right in read["merges"])
+            vocabulary = Vocabulary(tuple(read["vocabulary"]), merges, tuple(map(float, read["scores"])))
             casing = read.get("casing")
-            return cls(config, read["vocabulary"], merges, casing and TypeAdapter(Casing).validate_python(casing))
+            return cls(config, vocabulary, casing and TypeAdapter(Casing).validate_python(casing))
         except (ValueError, KeyError, TypeError, ValidationError) as error:
             raise BundleError(where, f"is not a tokenizer ({type(error).__name__})", "make or copy it again") from None
 
@@ -213,19 +224,19 @@ class Tokenizer:
     @cached_property
     def piece_ids(self) -> dict[str, int]:
         """The id of each piece."""
-        return {piece: number for number, piece in enumerate(self._vocabulary)}
+        return {piece: number for number, piece in enumerate(self.pieces)}
 
     @cached_property
     def joined_ids(self) -> set[int]:
         """The ids whose text continues the word before it, if that is a whole word: of pieces that begin with a letter
         or digit, and of bytes, which write one."""
         config = self.config
-        if config.units != "bpe":
+        if not config.subwords:
             return set()
         first_piece = len(config.reserved) + len(BYTES)
         joined = {
             number
-            for number, piece in enumerate(self._vocabulary[first_piece:], first_piece)
+            for number, piece in enumerate(self.pieces[first_piece:], first_piece)
             if not piece.startswith("▁") and (config.tokenised or continues_word(piece))
         }
         return joined | set(range(len(config.reserved), first_piece))
@@ -234,20 +245,20 @@ class Tokenizer:
     def whole_words(self) -> tuple[str, ...]:
         """The words that consist of one piece, in the order of the vocabulary, the most frequent first.
 
-        Excludes a BPE piece that is the left part of a merge, since it may be only the beginning of words.
+        Excludes a BPE piece that is the left part of a merge, and a unigram piece that begins another, since it may be
+        only the beginning of words.
         """
         if self.config.units == "words":
-            pieces: Iterable[str] = self._vocabulary[len(self.config.reserved) :]
+            pieces: Iterable[str] = self.pieces[len(self.config.reserved) :]
         else:
-            beginnings = {left for left, _ in self._merges}
-            pieces = (p[1:] for p in self._vocabulary if p.startswith("▁") and p not in beginnings)
+            pieces = (p[1:] for p in self.pieces if p.startswith("▁") and p not in self.vocabulary.beginnings)
         return tuple(piece for piece in pieces if piece.isalpha())
 
     @cached_property
     def unseen_ids(self) -> frozenset[int]:
-        """The ids of what no training text had: the unknown word and, in BPE, the bytes of other characters."""
+        """The ids of what no training text had: the unknown word and, in subwords, the bytes of other characters."""
         first = len(self.config.reserved)
-        return frozenset({UNKNOWN, *(range(first, first + len(BYTES)) if self.config.units == "bpe" else ())})
+        return frozenset({UNKNOWN, *(range(first, first + len(BYTES)) if self.config.subwords else ())})
 
     def fingerprint(self) -> str:
         """SHA-256 (hex) of the file's content."""
@@ -269,8 +280,8 @@ class Tokenizer:
     def _known_pieces(self) -> frozenset[str]:
         """The pieces that are a whole word of tokenised text, or begin a segmented word."""
         if self.config.units == "words":
-            return frozenset(self._vocabulary[len(self.config.reserved) :])
-        return frozenset(piece[1:] for piece in self._vocabulary if piece.startswith("▁"))
+            return frozenset(self.pieces[len(self.config.reserved) :])
+        return frozenset(piece[1:] for piece in self.pieces if piece.startswith("▁"))
 
     def _original_spans(self, mapped: "MappedText", offsets: Sequence[Span]) -> list[Span]:
         """Map offsets in the normalised text to offsets in the original text, without surrounding white space."""

@@ -15,6 +15,7 @@ from interlinear.batch import Batch, SourceInput, TextInput, pad_concatenated, p
 from interlinear.config import ImageGrid
 from training.data.guide.piece_links import RowArrays, guide_matrix
 from training.data.prepare.prepared import TARGET, PreparedSplit
+from training.data.subword_sampling import SampledSplit
 
 Rows = np.ndarray  # row numbers, int64
 
@@ -149,7 +150,7 @@ class BatchLoader:
 
     def __init__(
         self,
-        split: PreparedSplit,
+        split: PreparedSplit | SampledSplit,
         plan: EpochPlan,
         sources: Sequence[str],
         rank: int = 0,
@@ -242,7 +243,11 @@ class BatchLoader:
         guide_BLT = None
         if self._guide is not None:
             source_width = texts[self._sources[0]].ids_BT.shape[1]
-            guide_BLT = torch.from_numpy(guide_matrix(self._guide, rows, target_BL.shape[1], source_width))
+            links, linked_rows = self._guide, rows
+            if isinstance(self._split, SampledSplit):
+                links = self._split.links(links, self._sources[0], rows)
+                linked_rows = np.arange(len(rows))
+            guide_BLT = torch.from_numpy(guide_matrix(links, linked_rows, target_BL.shape[1], source_width))
         batch = Batch(sources, target_BL, tuple(target_lengths_B.tolist()), guide_BLT=guide_BLT)
         return batch.pin_memory() if self._pin else batch
 

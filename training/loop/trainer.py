@@ -22,6 +22,7 @@ from interlinear.models.model import Model, build
 from training.data.guide.piece_links import INDEX, RowArrays
 from training.data.guide.stored_guide import WordLinks
 from training.data.prepare.prepared import PreparedData
+from training.data.subword_sampling import SampledSplit, text_sampler
 from training.events import EpochReport, Observer, Observers, Outcome, StartReport, StepReport, TrainingJob
 from training.loop.batches import BatchLoader, EpochPlan
 from training.loop.checkpoints.checkpoint_manager import CheckpointManager
@@ -104,6 +105,11 @@ class Trainer:
         self.model = build(config)
         self.model.to(device)
         cuda_graphs = job.cuda_graphs and device.type == "cuda"
+        self.samplers = {
+            name: text_sampler(tokenizers[name], text.subword_dropout, text.subword_sampling)
+            for name, text in (*job.recipe.texts.items(), ("target", job.recipe.target))
+            if text.sampled
+        }
         self.step = TrainingStep(self.settings, self.objective, self.model, workers, device, cuda_graphs, self.warn)
         self.evaluator = Evaluator(
             job, workers, self.prepared, self.model, model_card(job, self.model), device, self.step.precision
@@ -213,8 +219,13 @@ class Trainer:
         reported = saved = released = time.monotonic()
         totals = Totals()
         pinned = self.device.type == "cuda"
+        data = (
+            SampledSplit(self.data, self.samplers, self.settings.max_length, self.settings.seed, progress.epoch)
+            if self.samplers
+            else self.data
+        )
         loader = BatchLoader(
-            self.data, plan, self.texts, workers.rank, workers.world_size, progress.position, pin=pinned,
+            data, plan, self.texts, workers.rank, workers.world_size, progress.position, pin=pinned,
             images=self.model.config.images,
             guide=self.guide if self.settings.guide and self.settings.guide.applies_to(progress.epoch) else None,
         )  # fmt: skip

@@ -36,9 +36,31 @@ class TextSettings(RecipeSection):
     """How a text is turned into token ids."""
 
     kind: Literal["text"] = "text"
-    units: Literal["bpe", "words"] = "bpe"
+    units: Literal["bpe", "unigram", "words"] = "bpe"
     vocabulary: int = Field(8000, ge=5, description="maximum number of entries, special symbols included")
     lowercase: bool = Field(False, description="learn from lower-cased text")
+    subword_dropout: float = Field(
+        0.0, ge=0, lt=1, description="units: bpe; the part of the merges left out, anew in every epoch (BPE-dropout)"
+    )
+    subword_sampling: float | None = Field(
+        None,
+        gt=0,
+        le=100,
+        description="units: unigram; segmentations x are drawn from P(x) to this power, anew in every epoch "
+        "(subword regularization)",
+    )
+
+    @property
+    def sampled(self) -> bool:
+        """Whether training text is segmented at random."""
+        return self.subword_dropout > 0 or self.subword_sampling is not None
+
+    @model_validator(mode="after")
+    def _check_units(self) -> Self:
+        for key, units in (("subword_dropout", "bpe"), ("subword_sampling", "unigram")):
+            if getattr(self, key) and self.units != units:
+                raise ValueError(f"{key}: has no effect with units: {self.units}")
+        return self
 
 
 class TargetSettings(TextSettings):
@@ -301,8 +323,8 @@ class Recipe(RecipeSection):
 
     @model_validator(mode="after")
     def _check_joint_settings(self) -> Self:
-        text = TextSettings.model_validate(self.target.model_dump(exclude={"operations_on"}))
-        if self.joint_vocabulary and any(source != text for source in self.texts.values()):
+        settings = {(text.units, text.vocabulary, text.lowercase) for text in (*self.texts.values(), self.target)}
+        if self.joint_vocabulary and len(settings) > 1:
             raise ValueError("joint_vocabulary: source and target must have the same units and vocabulary size")
         if self.model.tie_embeddings == "all" and not self.joint_vocabulary:
             raise ValueError("model.tie_embeddings: all needs joint_vocabulary: true")
@@ -319,6 +341,20 @@ class Recipe(RecipeSection):
             raise ValueError(f"target.operations_on: '{source}' is no text source; there are {', '.join(self.texts)}")
         if self.training.objective == "risk":
             raise ValueError("target.operations_on: objective: risk compares words, and the model writes operations")
+        return self
+
+    @model_validator(mode="after")
+    def _check_sampled(self) -> Self:
+        sampled = [name for name, text in (*self.texts.items(), ("target", self.target)) if text.sampled]
+        if not sampled:
+            return self
+        key = "subword_dropout" if self.target.subword_dropout else "subword_sampling"
+        if self.target.operations_on:
+            raise ValueError(f"target.operations_on: operations apply to pieces, and those of {sampled[0]} are random")
+        if self.training.objective == "risk" and self.target.sampled:
+            raise ValueError(
+                f"target.{key}: objective: risk compares pieces, and those of the reference would be random"
+            )
         return self
 
     @model_validator(mode="after")

@@ -19,6 +19,7 @@ from interlinear.shortlist import Coverage, LinkCounts, Shortlist, build_shortli
 from interlinear.shortlist.link_counts import attention_links, word_links
 from interlinear.shortlist.shortlist import WordLists
 from interlinear.text import DELETE, KEEP, SPECIAL, TextConfig, Tokenizer
+from interlinear.text.vocabulary import Vocabulary
 
 WORDS = TextConfig(units="words", vocabulary=20)
 SPECIALS = list(range(len(SPECIAL)))
@@ -27,8 +28,8 @@ SPECIALS = list(range(len(SPECIAL)))
 def tokenizers() -> dict[str, Tokenizer]:
     """German: ein 4, Hund 5, Paris 6. English: a 4, dog 5, Paris 6, the 7."""
     return {
-        "source": Tokenizer(WORDS, [*SPECIAL, "ein", "Hund", "Paris"]),
-        "target": Tokenizer(WORDS, [*SPECIAL, "a", "dog", "Paris", "the"]),
+        "source": Tokenizer(WORDS, Vocabulary((*SPECIAL, "ein", "Hund", "Paris"))),
+        "target": Tokenizer(WORDS, Vocabulary((*SPECIAL, "a", "dog", "Paris", "the"))),
     }
 
 
@@ -59,7 +60,7 @@ def test_a_word_without_links_can_be_copied() -> None:
 def test_operations_of_a_post_editing_model_are_always_there() -> None:
     both = tokenizers()
     config = WORDS.model_copy(update={"operations_on": "source"})
-    both["target"] = Tokenizer(config, [*config.reserved, "a", "dog"])
+    both["target"] = Tokenizer(config, Vocabulary((*config.reserved, "a", "dog")))
     shortlist = build_shortlist({"source": LinkCounts(7, 8)}, np.zeros(8, np.int64), both, 1, 0)
     assert {KEEP, DELETE} <= set(shortlist.words({}).tolist())
 
@@ -110,7 +111,7 @@ def test_a_file_has_the_same_shortlist(tmp_path: Path) -> None:
 
 def test_a_shortlist_of_another_vocabulary_is_refused(tmp_path: Path) -> None:
     made(1, 0, [], []).save(tmp_path / "file")
-    others = tokenizers() | {"target": Tokenizer(WORDS, [*SPECIAL, "the", "dog", "Paris", "a"])}
+    others = tokenizers() | {"target": Tokenizer(WORDS, Vocabulary((*SPECIAL, "the", "dog", "Paris", "a")))}
     with pytest.raises(BundleError, match=r"another vocabulary \(target\)") as caught:
         Shortlist.load(tmp_path / "file", others)
     assert caught.value.where == str(tmp_path / "file") and "interlinear shortlist" in caught.value.remedy

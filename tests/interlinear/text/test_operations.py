@@ -20,6 +20,7 @@ LINES = ["A dog runs fast.", "The small dog (a puppy) sleeps.", "Two men don't r
 KINDS = {
     "words": {"units": "words", "vocabulary": 60},
     "bpe": {"units": "bpe", "vocabulary": 330},
+    "unigram": {"units": "unigram", "vocabulary": 330},
     "tokenised words": {"units": "words", "vocabulary": 60, "tokenised": True, "language": "en"},
     "lower-case bpe": {"units": "bpe", "vocabulary": 330, "lowercase": True},
 }

@@ -37,6 +37,16 @@ def bpe() -> Tokenizer:
 
 
 @pytest.fixture(scope="module")
+def unigram() -> Tokenizer:
+    return Tokenizer.train(GERMAN * 3, TextConfig(units="unigram", vocabulary=400, language="de"))
+
+
+@pytest.fixture(scope="module", params=["bpe", "unigram"])
+def subwords(request) -> Tokenizer:
+    return request.getfixturevalue(request.param)
+
+
+@pytest.fixture(scope="module")
 def whole_words() -> Tokenizer:
     return Tokenizer.train(GERMAN, TextConfig(units="words", vocabulary=200, language="de"))
 
@@ -72,22 +82,22 @@ def letters(text: str) -> set[int]:
 # What is preserved
 
 
-def test_special_ids_come_first_and_cannot_be_written_by_text(bpe, whole_words):
+def test_special_ids_come_first_and_cannot_be_written_by_text(subwords, whole_words):
     assert (PAD, UNKNOWN, BEGIN, END) == (0, 1, 2, 3)
     tokenised = TextConfig(units="words", vocabulary=50, tokenised=True)
     hostile = "<pad> <unk> <s> </s> <0x41> \ufdd1 \ufdd1end"
-    for tokenizer in (bpe, whole_words, Tokenizer.train([hostile] * 3, tokenised)):
+    for tokenizer in (subwords, whole_words, Tokenizer.train([hostile] * 3, tokenised)):
         ids = tokenizer.encode(hostile).ids
         assert not {PAD, BEGIN, END} & set(ids)
-    for units in ("bpe", "words"):
+    for units in ("bpe", "unigram", "words"):
         config = TextConfig(units=units, vocabulary=300, tokenised=True)
         tokenizer = Tokenizer.train([hostile] * 3, config)
         assert tokenizer.decode(tokenizer.encode("<s> </s> <0x41>").ids) == "<s> </s> <0x41>"
 
 
 @pytest.mark.parametrize("text", GERMAN)
-def test_training_text_is_restored_from_words_and_subwords(text, bpe, whole_words):
-    assert bpe.decode(bpe.encode(text).ids) == text
+def test_training_text_is_restored_from_words_and_subwords(text, subwords, whole_words):
+    assert subwords.decode(subwords.encode(text).ids) == text
     assert whole_words.decode(whole_words.encode(text).ids) == text
     assert UNKNOWN not in whole_words.encode(text).ids
 
@@ -105,16 +115,16 @@ def test_training_text_is_restored_from_words_and_subwords(text, bpe, whole_word
         "“a” 'b' [c]—d/e\\f",
     ],
 )
-def test_subwords_have_no_unknown_words(text, bpe):
-    ids = bpe.encode(text).ids
+def test_subwords_have_no_unknown_words(text, subwords):
+    ids = subwords.encode(text).ids
     assert UNKNOWN not in ids
-    assert bpe.decode(ids) == text
+    assert subwords.decode(ids) == text
 
 
 @given(TEXTS)
 @settings(max_examples=300)
-def test_any_text_is_restored_from_subwords_up_to_white_space(bpe, text):
-    assert bpe.decode(bpe.encode(text).ids) == plain(text)
+def test_any_text_is_restored_from_subwords_up_to_white_space(subwords, text):
+    assert subwords.decode(subwords.encode(text).ids) == plain(text)
 
 
 @given(TEXTS)
@@ -129,29 +139,31 @@ def test_a_word_has_the_same_id_in_any_context(whole_words):
     assert len(ids) == 1
 
 
-def test_whole_words_are_words_without_punctuation(bpe, whole_words):
+def test_whole_words_are_words_without_punctuation(subwords, whole_words):
     known = {line[start:end] for line in GERMAN for start, end in word_spans(line)}
     assert set(whole_words.whole_words) == {word for word in known if word.isalpha()}
-    assert "Hund" in bpe.whole_words
-    assert all(word.isalpha() for word in bpe.whole_words)
+    assert {"Hund" if subwords.config.units == "bpe" else "läuft"} <= set(subwords.whole_words)
+    assert all(word.isalpha() for word in subwords.whole_words)
 
 
 def test_a_vocabulary_is_at_most_as_large_as_requested():
     many = [f"wort{i} {chr(0x4E00 + i)}" for i in range(500)]
-    for units in ("bpe", "words"):
+    for units in ("bpe", "unigram", "words"):
         assert Tokenizer.train(many, TextConfig(units=units, vocabulary=300)).size <= 300
     assert Tokenizer.train(GERMAN, TextConfig(units="words", vocabulary=5)).size == 5
-    assert Tokenizer.train([], TextConfig(units="bpe", vocabulary=300)).encode("a").ids
+    for units in ("bpe", "unigram"):
+        assert Tokenizer.train([], TextConfig(units=units, vocabulary=300)).encode("a").ids
 
 
-def test_rare_characters_do_not_displace_subwords():
+@pytest.mark.parametrize("units", ["bpe", "unigram"])
+def test_rare_characters_do_not_displace_subwords(units):
     lines = ["der hund läuft"] * 2000 + [chr(0x4E00 + i) for i in range(300)]
-    tokenizer = Tokenizer.train(lines, TextConfig(units="bpe", vocabulary=400))
+    tokenizer = Tokenizer.train(lines, TextConfig(units=units, vocabulary=400))
     assert len(tokenizer.encode("der hund läuft").ids) == 3
     assert tokenizer.decode(tokenizer.encode("\u4e07").ids) == "\u4e07"
 
 
-def test_a_word_is_unseen_if_the_vocabulary_lacks_it_or_in_subwords_a_character_of_it(bpe, whole_words):
+def test_a_word_is_unseen_if_the_vocabulary_lacks_it_or_in_subwords_a_character_of_it(subwords, whole_words):
     text = "Der Hund, Hunds, Łódź, läuft."
 
     def unseen(tokenizer: Tokenizer) -> list[str]:
@@ -159,20 +171,20 @@ def test_a_word_is_unseen_if_the_vocabulary_lacks_it_or_in_subwords_a_character_
         return [read.display_words[i].text for i in read.words_with(tokenizer.unseen_ids)]
 
     assert unseen(whole_words) == ["Hunds", "Łódź"]
-    assert unseen(bpe) == ["Łódź"]
+    assert unseen(subwords) == ["Łódź"]
 
 
-def test_training_is_reproducible_in_another_process(bpe, whole_words, tmp_path):
+def test_training_is_reproducible_in_another_process(subwords, whole_words, tmp_path):
     script = (
         "import sys, pickle\nfrom interlinear.text import Tokenizer\n"
         "for lines, config in pickle.load(sys.stdin.buffer): print(Tokenizer.train(lines, config).fingerprint())"
     )
-    jobs = [(GERMAN * 3, bpe.config), (GERMAN, whole_words.config)]
+    jobs = [(GERMAN * 3, subwords.config), (GERMAN, whole_words.config)]
     environment = {**os.environ, "PYTHONHASHSEED": "77"}
     done = subprocess.run(
         [sys.executable, "-c", script], input=pickle.dumps(jobs), env=environment, capture_output=True, check=True
     )
-    assert done.stdout.decode().split() == [bpe.fingerprint(), whole_words.fingerprint()]
+    assert done.stdout.decode().split() == [subwords.fingerprint(), whole_words.fingerprint()]
 
 
 # Offsets
@@ -180,8 +192,8 @@ def test_training_is_reproducible_in_another_process(bpe, whole_words, tmp_path)
 
 @given(TEXTS)
 @settings(max_examples=300)
-def test_offsets_refer_to_the_original_text_in_order_and_cover_it(bpe, whole_words, text):
-    for tokenizer in (bpe, whole_words):
+def test_offsets_refer_to_the_original_text_in_order_and_cover_it(subwords, whole_words, text):
+    for tokenizer in (subwords, whole_words):
         encoded = tokenizer.encode(text)
         assert len(encoded.ids) == len(encoded.offsets)
         assert all(0 <= start <= end <= len(text) for start, end in encoded.offsets)
@@ -190,9 +202,9 @@ def test_offsets_refer_to_the_original_text_in_order_and_cover_it(bpe, whole_wor
 
 
 @pytest.mark.parametrize("form", ["NFC", "NFD"])
-def test_offsets_count_characters_of_decomposed_text(form, bpe, whole_words):
+def test_offsets_count_characters_of_decomposed_text(form, subwords, whole_words):
     text = unicodedata.normalize(form, "Büsche,  Äpfel über Brücke")
-    for tokenizer in (bpe, whole_words):
+    for tokenizer in (subwords, whole_words):
         encoded = tokenizer.encode(text)
         assert encoded.ids == tokenizer.encode(unicodedata.normalize("NFC", text)).ids
         assert covered(encoded.offsets) == letters(text)
@@ -209,8 +221,8 @@ def test_offsets_when_lower_casing_lengthens_the_text():
 
 @given(TEXTS)
 @settings(max_examples=200)
-def test_decoded_offsets_refer_to_the_decoded_text(bpe, whole_words, text):
-    for tokenizer in (bpe, whole_words):
+def test_decoded_offsets_refer_to_the_decoded_text(subwords, whole_words, text):
+    for tokenizer in (subwords, whole_words):
         decoded = tokenizer.decode_with_offsets([BEGIN, *tokenizer.encode(text).ids, END, PAD])
         assert all(0 <= start <= end <= len(decoded.text) for start, end in decoded.offsets)
         assert all(a[0] <= b[0] and a[1] <= b[1] for a, b in pairwise(decoded.offsets))
@@ -225,9 +237,9 @@ def test_decoded_offsets_cover_the_words(whole_words):
 
 @given(st.lists(st.integers(0, 399), max_size=30))
 @settings(max_examples=200)
-def test_any_model_output_decodes_to_one_line(bpe, ids):
-    ids = [number for number in ids if number < bpe.size]
-    decoded = bpe.decode_with_offsets(ids)
+def test_any_model_output_decodes_to_one_line(subwords, ids):
+    ids = [number for number in ids if number < subwords.size]
+    decoded = subwords.decode_with_offsets(ids)
     assert len(decoded.offsets) == len(ids)
     assert len(decoded.text.splitlines()) <= 1
     assert decoded.text == " ".join(decoded.text.split())
@@ -260,9 +272,9 @@ def test_words(text, expected):
 
 @given(TEXTS)
 @settings(max_examples=100)
-def test_a_piece_is_part_of_one_word(bpe, text):
+def test_a_piece_is_part_of_one_word(subwords, text):
     ideographs = {i for start, end in word_spans(text) if end - start == 1 for i in (start,)}
-    for start, end in bpe.encode(text).offsets:
+    for start, end in subwords.encode(text).offsets:
         inside = [(a, b) for a, b in word_spans(text) if a < end and start < b]
         assert len(inside) <= 1 or all(a in ideographs for a, _ in inside)
 
@@ -303,7 +315,7 @@ def test_raw_text_for_a_tokenised_model_never_fails(lower_moses, text):
     assert all(0 <= start <= end <= len(decoded.text) for start, end in decoded.offsets)
 
 
-@pytest.mark.parametrize("units", ["words", "bpe"])
+@pytest.mark.parametrize("units", ["words", "bpe", "unigram"])
 def test_segmented_text(units):
     config = TextConfig(units=units, vocabulary=400, tokenised=True, segmentation="@@", language="en")
     tokenizer = Tokenizer.train(["the re@@ fer@@ ee re@@ fers to the ru@@ le ."] * 3, config)
@@ -320,16 +332,16 @@ def test_segmented_text(units):
         assert encoded.ids.count(UNKNOWN) == 1  # the comma
 
 
-@pytest.mark.parametrize("units", ["words", "bpe"])
+@pytest.mark.parametrize("units", ["words", "bpe", "unigram"])
 def test_a_raw_word_of_unsegmented_text_is_one_word(units):
-    config = TextConfig(units=units, vocabulary=300 if units == "bpe" else 20, language="de", tokenised=True)
+    config = TextConfig(units=units, vocabulary=20 if units == "words" else 300, language="de", tokenised=True)
     tokenizer = Tokenizer.train(["haus tür .", "das haus hat eine tür ."] * 5, config)
     assert tokenizer.encode("Haustür.", raw=True).ids == tokenizer.encode("Haustür .").ids
     assert tokenizer.encode("haustür.", raw=True).ids == tokenizer.encode("haustür .").ids
     assert tokenizer.encode("haustür.", raw=True).ids != tokenizer.encode("haus tür .").ids
 
 
-@pytest.mark.parametrize("units", ["words", "bpe"])
+@pytest.mark.parametrize("units", ["words", "bpe", "unigram"])
 def test_raw_chinese_is_segmented_into_the_models_words(units):
     config = TextConfig(units=units, vocabulary=400, tokenised=True, language="zh")
     tokenizer = Tokenizer.train(["我 能 赶上 去 饭店 的 巴士 吗 ?"] * 5, config)
@@ -349,19 +361,19 @@ def test_unknown_words_are_replaced_by_position(whole_words):
     assert whole_words.decode(ids) == "Der <unk> (<unk>) läuft."
 
 
-def test_invalid_byte_sequences_do_not_raise(bpe):
-    euro = bpe.encode("€").ids[-3:]
-    assert bpe.decode(euro) == "€"
-    assert bpe.decode(euro[:2]) == "\ufffd"
-    decoded = bpe.decode_with_offsets([*euro[:2], *bpe.encode("Hund").ids])
+def test_invalid_byte_sequences_do_not_raise(subwords):
+    euro = subwords.encode("€").ids[-3:]
+    assert subwords.decode(euro) == "€"
+    assert subwords.decode(euro[:2]) == "\ufffd"
+    decoded = subwords.decode_with_offsets([*euro[:2], *subwords.encode("Hund").ids])
     assert decoded.text == "\ufffd Hund"
 
 
 # The file
 
 
-def test_a_file_preserves_everything(bpe, whole_words, lower_moses, tmp_path):
-    for tokenizer in (bpe, whole_words, lower_moses):
+def test_a_file_preserves_everything(subwords, whole_words, lower_moses, tmp_path):
+    for tokenizer in (subwords, whole_words, lower_moses):
         tokenizer.save(tmp_path / "tokenizer.source.json")
         loaded = Tokenizer.load(tmp_path / "tokenizer.source.json")
         assert loaded.config == tokenizer.config
@@ -372,10 +384,10 @@ def test_a_file_preserves_everything(bpe, whole_words, lower_moses, tmp_path):
         assert loaded.ids(GERMAN) == [encoded.ids for encoded in tokenizer.encode_batch(GERMAN)]
 
 
-def test_the_same_vocabulary_for_another_language(bpe):
-    other = bpe.for_language("en")
+def test_the_same_vocabulary_for_another_language(subwords):
+    other = subwords.for_language("en")
     assert other.config.language == "en"
-    assert other.encode(GERMAN[0]) == bpe.encode(GERMAN[0])
+    assert other.encode(GERMAN[0]) == subwords.encode(GERMAN[0])
 
 
 @pytest.mark.parametrize(
@@ -386,11 +398,11 @@ def test_the_same_vocabulary_for_another_language(bpe):
         ("[1]", "is not a tokenizer"),
         ('{"format": 99}', "has format 99"),
         (
-            '{"format":1,"config":{"units":"words","vocabulary":9},"vocabulary":["","","","","a","a"],"merges":[]}',
+            '{"format":1,"config":{"units":"words","vocabulary":9},"vocabulary":["","","","","a","a"],"merges":[],"scores":[]}',
             "is not",
         ),
         (
-            '{"format":1,"config":{"units":"bpe","vocabulary":999},"vocabulary":["","","",""],"merges":[["a","b"]]}',
+            '{"format":1,"config":{"units":"bpe","vocabulary":999},"vocabulary":["","","",""],"merges":[["a","b"]],"scores":[]}',
             "is not",
         ),
     ],

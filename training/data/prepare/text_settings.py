@@ -19,7 +19,7 @@ TEXT_TRAITS = ("lowercase", "tokenised", "unknown", "segmentation")  # how a tex
 def text_config(
     dataset: Dataset,
     field: str,
-    units: Literal["bpe", "words"],
+    units: Literal["bpe", "unigram", "words"],
     vocabulary: int,
     lowercase: bool = False,
     operations_on: str | None = None,

@@ -84,8 +84,10 @@ def test_every_file_that_is_hashed_advances_the_progress(tmp_path):
     assert advanced == [1] * 4
 
 
-def test_prepared_rows_equal_the_tokenized_text(tmp_path):
-    ready = prepared(corpus(tmp_path, PAIRS * 20), tmp_path / "prepared")
+@pytest.mark.parametrize("units", ["bpe", "unigram"])
+def test_prepared_rows_equal_the_tokenized_text(tmp_path, units):
+    text = TextConfig(units=units, vocabulary=400)
+    ready = prepared(corpus(tmp_path, PAIRS * 20), tmp_path / "prepared", sources={"source": text}, target=text)
     for name, rows in (("train", PAIRS * 20), ("dev", PAIRS[:2])):
         split = ready.split(name)
         assert split.rows == len(rows)
