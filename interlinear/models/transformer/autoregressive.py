@@ -66,9 +66,12 @@ class CachedSelfAttention(Autoregressive):
 
     def step(self, x_BKD: Tensor, leaf: Tensor, position_BK: Tensor) -> tuple[Tensor, Tensor]:
         query_BKD, key_value_BKE = self.attention.project(x_BKD)
-        position_L, own_BK1 = torch.arange(leaf.shape[2], device=leaf.device), position_BK[..., None]
-        leaf = torch.where((position_L == own_BK1)[..., None], key_value_BKE[:, :, None].to(leaf.dtype), leaf)
-        masked_N11L = (position_L > own_BK1).flatten(0, 1)[:, None, None]
+        # A finished hypothesis may have no position left; its state is not read any more.
+        own_BK11 = position_BK[..., None, None].clamp(max=leaf.shape[2] - 1)
+        written_BK1E = key_value_BKE[:, :, None].to(leaf.dtype)
+        leaf = leaf.scatter(2, own_BK11.expand_as(written_BK1E), written_BK1E)
+        later_BKL = torch.arange(leaf.shape[2], device=leaf.device) > position_BK[..., None]
+        masked_N11L = later_BKL.flatten(0, 1)[:, None, None]
         keys_NLD, values_NLD = leaf.flatten(0, 1).chunk(2, -1)
         query_N1D = query_BKD.flatten(0, 1)[:, None]
         attended_N1D = self.attention.attend(query_N1D, keys_NLD, values_NLD, masked_N11L)
