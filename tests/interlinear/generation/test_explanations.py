@@ -19,7 +19,7 @@ from interlinear.generation.request import Request
 from interlinear.models.attention_reading import READINGS, quick_reading
 from interlinear.models.ensemble import Ensemble
 from interlinear.models.model import Model
-from interlinear.models.recurrent.decoder import RecurrentDecoder
+from interlinear.models.recurrent.step_orders import ConditionalDecoder
 from interlinear.search import SearchOptions
 from interlinear.text import BEGIN, TextConfig, Tokenizer
 from tests.interlinear.bundles import untrained
@@ -215,7 +215,7 @@ def test_an_explanation_is_read_as_the_best_reading_says(de_en, monkeypatch):
     assert before.aligned_by == generation.best_reading.matrix == "posterior"
     assert set(before.matrices) == {"attention", "posterior"}
     assert quick_reading(generation.bundle.model.readings) == READINGS["attention"]
-    monkeypatch.setattr(RecurrentDecoder, "best_readings", ("uam", "gated", "next"))
+    monkeypatch.setattr(ConditionalDecoder, "best_readings", ("uam", "gated", "next"))
     ((_, _, searched), *_) = explain(generation, GERMAN[:1])
     assert searched.aligned_by == "next_attention" and set(searched.matrices) == {"attention", "next_attention"}
     assert searched.matrices["attention"] == before.matrices["attention"]

@@ -97,9 +97,11 @@ def training(recipe: str) -> tuple[float, float]:
 
 @pytest.mark.parametrize("recipe", slow_but(["contextual_gates"], RECIPES))
 def test_a_step_and_a_position_are_few_operators(recipe: str) -> None:
+    """A Transformer's training has no operator of a position; a step of search has some 30 in each of its layers."""
     position, _ = training(recipe)
-    assert 0 < search_operators(recipe) <= 175
-    assert 0 < position <= 155
+    of_transformer = load_recipe(recipe).model.kind == "transformer"
+    assert 0 < search_operators(recipe) <= (275 if of_transformer else 175)
+    assert position == 0 if of_transformer else 0 < position <= 155
 
 
 def test_rnnsearch_has_the_fewest() -> None:

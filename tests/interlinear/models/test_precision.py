@@ -17,9 +17,10 @@ from interlinear.models.layers.step_linear import StepInputs, UnrolledInputs
 from interlinear.models.recurrent.cells import Cell
 from interlinear.models.state import WRITTEN
 from interlinear.text import BEGIN
-from tests.interlinear.recipes import SOURCES, TARGETS, each_recipe, small
+from tests.interlinear.recipes import RECIPES, SOURCES, TARGETS, each_recipe, small
 from tests.interlinear.search.slot_table import search
 from tests.interlinear.systems import every_system, model_of
+from training.recipe import load_recipe
 
 # The precision of each tensor of a decoder's state, by the first part of its name. Tensors that steps add to are in
 # fp32; luong's mixture, and a Transformer's keys and values, only enter matrix products.
@@ -49,7 +50,7 @@ class Products(TorchDispatchMode):
         return result
 
 
-@each_recipe()
+@each_recipe([recipe for recipe in RECIPES if load_recipe(recipe).model.kind == "recurrent"])
 def test_products_are_in_bf16_and_states_in_fp32(recipe: str) -> None:
     """Under autocast, for every order of a decoder step: training's loop and backward pass, search, and encoder cells
     that are stepped in Python."""

@@ -12,7 +12,7 @@ import interlinear
 from interlinear import cli
 from interlinear.alignment.links import Symmetrization, symmetrize
 from interlinear.batch import collate
-from interlinear.models.recurrent.decoder import RecurrentDecoder
+from interlinear.models.recurrent.step_orders import ConditionalDecoder
 from interlinear.text import BEGIN
 from tests.interlinear.cli.conftest import ENGLISH, GERMAN, write_toy
 from training.data.dataset import open_dataset, read_rows
@@ -180,7 +180,7 @@ def test_without_by_the_best_reading_of_each_model_is_used(decided, distinct, tm
     files = files_of(distinct, tmp_path)
     posterior = aligned(capsys, str(there), *files)
     assert posterior == aligned(capsys, str(there), *files, "--by", "posterior")
-    monkeypatch.setattr(RecurrentDecoder, "best_readings", ("next-gated", "next"))
+    monkeypatch.setattr(ConditionalDecoder, "best_readings", ("next-gated", "next"))
     later = aligned(capsys, str(there), *files)
     assert later == aligned(capsys, str(there), *files, "--by", "next-gated") != posterior
     assert aligned(capsys, str(back), *files_of([(t, s) for s, t in distinct], tmp_path)) == [

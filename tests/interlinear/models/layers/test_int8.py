@@ -69,7 +69,7 @@ def test_every_recipe_searches_in_int8(recipe: str, monkeypatch: pytest.MonkeyPa
     assert isinstance(model.output, Int8Linear)
     left = [layer for layer in model.modules() if type(layer) in (nn.Linear, StepLinear)]
     assert not any(layer.weight.numel() for layer in left)  # a map may have no input of its own
-    assert any(isinstance(layer, Int8StepLinear) for layer in model.modules())
+    assert any(isinstance(layer, Int8Linear | Int8StepLinear) for layer in model.decoder.modules())
     results = search(model, Batch(batch.sources))
     found = [result.hypotheses[0].score for result in results]
     assert found == pytest.approx(scores, rel=0.15)  # vectors of 8 values, of which a hypothesis may be another
