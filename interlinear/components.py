@@ -103,3 +103,4 @@ DOCUMENT_FORMATS = Components(
     ),
     group="interlinear.documents",  # which has no torch: each document is read by a process of its own
 )
+PROCESSORS = Components("processor")  # those of `interlinear.search.processors` have no name

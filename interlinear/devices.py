@@ -102,7 +102,7 @@ def copied_as_one(tensors: Sequence[Tensor], copy: Callable[[Tensor], Tensor]) -
     if not tensors:
         return []
     order = sorted(range(len(tensors)), key=lambda i: -tensors[i].element_size())
-    whole = copy(torch.cat([tensors[i].reshape(-1).view(torch.uint8) for i in order]))
+    whole = copy(torch.cat([tensors[i].contiguous().view(-1).view(torch.uint8) for i in order]))
     parts = dict(zip(order, whole.split([tensors[i].nbytes for i in order]), strict=True))
     return [parts[i].view(tensor.dtype).view(tensor.shape) for i, tensor in enumerate(tensors)]
 

@@ -36,7 +36,7 @@ from interlinear.models.attention_reading import POSTERIOR, quick_reading
 from interlinear.models.attention_weights import AttentionWeights
 from interlinear.models.protocol import EncoderDecoder
 from interlinear.search import Hypothesis, SearchRequest, SearchResult, SlotTable
-from interlinear.search.repetition import JOINED, OTHER, WORD
+from interlinear.search.processors.processor import JOINED, OTHER, WORD
 from interlinear.source_names import MT
 from interlinear.text import UNKNOWN, Decoded, Encoded, Tokenizer
 from interlinear.text.casing import Case, recased

@@ -16,7 +16,7 @@ from interlinear.generation.terms.placement import encode_with, has_words, is_wo
 from interlinear.generation.terms.term import TERMS, Term
 from interlinear.images.decode import check_image_shape
 from interlinear.models.protocol import EncoderDecoder
-from interlinear.search.constraints import Constraint
+from interlinear.search import Constraint
 from interlinear.source_names import MT
 from interlinear.text import UNKNOWN, Encoded, Tokenizer
 from interlinear.text.casing import Case

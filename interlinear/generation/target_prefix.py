@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from interlinear.errors import RequestError
 from interlinear.generation.terms import Term
-from interlinear.search.prefix import TargetPrefix
+from interlinear.search import TargetPrefix
 from interlinear.text import Decoded, Encoded, Tokenizer, word_spans
 from interlinear.text.words import Span, continues_word
 

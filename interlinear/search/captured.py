@@ -62,50 +62,28 @@ class CapturedStep:
         self._lock = threading.Lock()
         self._given_up: set[Hashable] = set()  # sizes that cannot be captured
 
-    def __call__(
-        self,
-        model: EncoderDecoder,
-        memory: Memory,
-        rows: SlotState,
-        with_coverage: bool,
-        constrained_R: Tensor | None = None,
-    ) -> StepResult:
-        if constrained_R is not None:
-            constrained_R = pad_constrained(constrained_R)
+    def __call__(self, model: EncoderDecoder, memory: Memory, rows: SlotState) -> StepResult:
         size = (
             *(id(model), round_up_rows(memory.rows), *rows.written_NKL.shape[1:]),
-            *(*memory.capacity.items(), memory.score_dtype, with_coverage),
-            *(() if rows.constraints is None else rows.constraints.column_NC.shape[1:]),
-            *(() if constrained_R is None else constrained_R.shape),
-            rows.constraints is not None and rows.constraints.prefix is not None,
-            rows.penalty_NV is not None,
-            None if rows.repetition is None else rows.repetition.gram_NG.shape[1],
+            *(*memory.capacity.items(), memory.score_dtype),
+            *((type(processor), processor.size) for processor in rows.processors),
         )
         with self._lock:
             graph = self._graphs.get(size)
             if graph is None and size in self._seen and size not in self._given_up:
-                graph = self._captured(size, model, memory, rows, with_coverage, constrained_R)
+                graph = self._captured(size, model, memory, rows)
             if graph is None:
                 self._seen.add(size)
-                return self.step(model, memory, rows, with_coverage, constrained_R)
+                return self.step(model, memory, rows)
             self._graphs.move_to_end(size)
-            return graph.run(memory, rows, constrained_R)
+            return graph.run(memory, rows)
 
-    def _captured(
-        self,
-        size: Hashable,
-        model: EncoderDecoder,
-        memory: Memory,
-        rows: SlotState,
-        with_coverage: bool,
-        constrained_R: Tensor | None,
-    ) -> "StepGraph | None":
+    def _captured(self, size: Hashable, model: EncoderDecoder, memory: Memory, rows: SlotState) -> "StepGraph | None":
         if self._pool is None and memory.first.padding_BT.is_cuda:
             self._pool = torch.cuda.graph_pool_handle()
         try:
-            given = (model, memory, rows, with_coverage, constrained_R)
             with collection_paused():
-                graph = StepGraph(self.step, self._capture, self._pool, *given)
+                graph = StepGraph(self.step, self._capture, self._pool, model, memory, rows)
         except RuntimeError as error:  # of CUDA, of its memory too
             if not self._given_up:
                 log.warning("a size of search is not captured as a CUDA graph, and slower: %s", message_of(error))
@@ -130,41 +108,37 @@ class StepGraph:
         model: EncoderDecoder,
         memory: Memory,
         rows: SlotState,
-        with_coverage: bool,
-        constrained_R: Tensor | None,
     ) -> None:
         n = memory.rows
         # Rows that are not used repeat the first, so that no index is invalid, and are finished.
         index_N = torch.arange(round_up_rows(n), device=rows.token_NK.device)
         index_N = index_N.masked_fill(index_N >= n, 0)
         self._memory = memory.map(lambda tensor: tensor.index_select(0, index_N))
-        self._rows = rows.map(lambda tensor: tensor.index_select(0, index_N))
+        self._rows = rows.map(Tensor.clone).select(index_N)  # of its own, also what `select` leaves as it is
         self._rows.done_N[n:] = True
         self._copied_memory = weakref.ref(memory)
-        self._constrained_R = constrained_R = None if constrained_R is None else constrained_R.clone()
 
         def work() -> StepResult:
             # A view keeps what is computed from it: so each time another view, else it would not be computed again.
-            return step(model, self._memory.map(lambda tensor: tensor), self._rows, with_coverage, constrained_R)
+            return step(model, self._memory.map(lambda tensor: tensor), self._rows)
 
         work()  # what these rows need first is not done while they are captured: one row has a program of its own
         self._result, self._replay = capture(work, index_N.device, pool)
 
-    def run(self, memory: Memory, rows: SlotState, constrained_R: Tensor | None) -> StepResult:
+    def run(self, memory: Memory, rows: SlotState) -> StepResult:
         """The result of a step, in tensors of its own."""
         n = memory.rows
         if memory is not self._copied_memory():
             copy_all([tensor[:n] for tensor in tensors_of(self._memory)], tensors_of(memory))
             self._copied_memory = weakref.ref(memory)
-        copy_all([tensor[:n] for tensor in tensors_of(self._rows)], tensors_of(rows))
-        if self._constrained_R is not None and constrained_R is not None:
-            self._constrained_R.copy_(constrained_R)
+        copy_all(tensors_of(self._rows.map_rows(lambda tensor: tensor[:n])), tensors_of(rows))
         self._replay()
-        outputs = [tensor[:n] for tensor in tensors_of(self._result)]
+        result = self._result.map_rows(lambda tensor: tensor[:n])
+        outputs = tensors_of(result)
         copies = [torch.empty(tensor.shape, dtype=tensor.dtype, device=tensor.device) for tensor in outputs]
         copy_all(copies, outputs)
         remaining = iter(copies)
-        return self._result.map(lambda _: next(remaining))
+        return result.map(lambda _: next(remaining))
 
 
 def copy_all(targets: Sequence[Tensor], sources: Sequence[Tensor]) -> None:
@@ -192,12 +166,6 @@ def captured_on_gpu(device: torch.device, step: SearchStep = search_step) -> Sea
 def round_up_rows(rows: int) -> int:
     """The number of rows that a step is captured for: 8, 16, 32, 64, ..."""
     return max(MIN_ROWS, 1 << (rows - 1).bit_length())
-
-
-def pad_constrained(index_R: Tensor) -> Tensor:
-    """The indices of rows with the last one repeated, so that a step is captured for 2, 4, 8, 16, ... of them."""
-    size = max(2, 1 << (len(index_R) - 1).bit_length())
-    return torch.cat([index_R, index_R[-1:].expand(size - len(index_R))])
 
 
 def row_counts(slots: int) -> list[int]:

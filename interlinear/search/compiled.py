@@ -14,7 +14,6 @@ from typing import Any
 
 import torch
 import torch.fx.experimental._config as symbolic_shapes
-from torch import Tensor
 
 from interlinear.config import CompileChoice
 from interlinear.errors import UsageError
@@ -38,8 +37,7 @@ class CompiledStep:
     """`search_step`, compiled for one model when it is first called. Without a compiler that works it warns, and is not
     compiled.
 
-    A step with a coverage penalty, which is rare, is never compiled; nor is one with constraints, whose programs for
-    one row and several, and for prefixes, would take three times as long as those without.
+    A step with a processor that is not `compiled` runs as it is.
     """
 
     def __init__(self, backend: str | Callable[..., Any] = "inductor") -> None:
@@ -50,16 +48,9 @@ class CompiledStep:
         self._failed = False
         self._first = True
 
-    def __call__(
-        self,
-        model: EncoderDecoder,
-        memory: Memory,
-        rows: SlotState,
-        with_coverage: bool,
-        constrained_R: Tensor | None = None,
-    ) -> StepResult:
-        given = (model, memory, rows, with_coverage, constrained_R)
-        if with_coverage or constrained_R is not None or self._failed:
+    def __call__(self, model: EncoderDecoder, memory: Memory, rows: SlotState) -> StepResult:
+        given = (model, memory, rows)
+        if self._failed or not all(processor.compiled for processor in rows.processors):
             return search_step(*given)
         if self._first:
             make_products(model.modules())

@@ -4,11 +4,10 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
+from interlinear.components import PROCESSORS
 from interlinear.models.attention_weights import AttentionWeights
-from interlinear.search.constraints import Constraint, token_count
-from interlinear.search.prefix import TargetPrefix
 
 LONGEST = 10_000  # tokens of a source or an output; none is limited to more
 GNMT_OFFSET = 5  # Wu et al. 2016, equation 14: lp(Y) = ((5 + |Y|) / (5 + 1)) ** alpha
@@ -49,6 +48,9 @@ class SearchOptions(BaseModel):
         description="factor of the log-probability of each token that the output has already; 1 is none",
     )
     replace_unknown: bool = Field(False, description="an unknown word becomes the source word with most attention")
+    processors: tuple[Annotated[str, AfterValidator(PROCESSORS.check)], ...] = Field(
+        (), description="further features of search, which packages of your own have registered"
+    )
 
     @model_validator(mode="after")
     def _n_best(self) -> Self:
@@ -73,6 +75,30 @@ class SearchOptions(BaseModel):
     def output_limit(self, source: int) -> int:
         """Maximum number of output words for a source of `source` words."""
         return self.max_length if self.max_length is not None else 2 * source + 10
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """Token ids that an output contains, one after the other.
+
+    positions: the source positions [start, end) of the words that it stands for, where attention must be when it
+    begins (Hasler et al. 2018); None: it may begin anywhere.
+    """
+
+    ids: tuple[int, ...]
+    positions: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True)
+class TargetPrefix:
+    """Token ids with which an output begins.
+
+    new_word: the word after them does not continue their last word. alternatives: outputs differ in this first word.
+    """
+
+    ids: tuple[int, ...]
+    new_word: bool = True
+    alternatives: bool = False
 
 
 @dataclass(frozen=True)
@@ -132,19 +158,12 @@ class SearchRequest:
         return bool(self.constraints) or self.prefix is not None
 
     @property
-    def limits_repetition(self) -> bool:
-        """Whether it has a limit on repetition: not where its output must contain something, which may be a word that
-        it has already."""
-        options = self.options
-        guarded = options.repetition_guard and len(self.source_words) > 0
-        return not self.constrained and bool(guarded or options.no_repeat_ngram_size or options.repetition_penalty != 1)
-
-    @property
-    def has_branches(self) -> bool:
-        """Whether its outputs differ in the first word after its prefix."""
-        return self.prefix is not None and self.prefix.alternatives
+    def shrinks(self) -> bool:
+        """Whether each finished hypothesis shrinks the beam: not where outputs differ in the first word after a prefix,
+        each of which needs its share."""
+        return self.options.shrinking and not (self.prefix is not None and self.prefix.alternatives)
 
     @property
     def required_tokens(self) -> int:
         """The number of tokens that its output must contain."""
-        return token_count(self.constraints) + (len(self.prefix.ids) if self.prefix else 0)
+        return sum(len(each.ids) for each in self.constraints) + (len(self.prefix.ids) if self.prefix else 0)

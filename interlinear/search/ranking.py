@@ -3,8 +3,8 @@
 Axes: N sentences in the table (rows), K hypotheses of each, L output positions.
 """
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -12,18 +12,13 @@ from torch import Tensor
 
 from interlinear.devices import to_host
 from interlinear.search.options import Hypothesis
-from interlinear.search.prefix import PrefixState, best_of_branches
+from interlinear.search.processors.processor import Processor
 from interlinear.search.state import SlotState
 
 
 def active_beam(rows: SlotState) -> Tensor:
     """Current beam width of each sentence, (N,); at least 1, also for a sentence whose beam has shrunk to 0."""
     return (rows.beam_N - rows.shrink_N * rows.ended_N).clamp(min=1)
-
-
-def prefix_of(rows: SlotState) -> PrefixState | None:
-    """The prefixes of the rows, if there are any."""
-    return None if rows.constraints is None else rows.constraints.prefix
 
 
 def length_penalty_factor(rows: SlotState, length_NK: Tensor) -> Tensor:
@@ -33,98 +28,116 @@ def length_penalty_factor(rows: SlotState, length_NK: Tensor) -> Tensor:
 
 
 def finished_mask(rows: SlotState) -> Tensor:
-    """True for sentences (N,) with a beam full of finished hypotheses, at the maximum length, or with final n-best.
-
-    A sentence with branches needs its n-best, which are of different ones, in any case.
-    """
+    """True for sentences (N,) with a beam full of finished hypotheses, of which the n-best count, at the maximum
+    length, or with final n-best."""
     # The n-best are final if no active hypothesis can overtake them: its log-probability only falls, and its length
     # penalty is at most that of the longest output.
     longest_N1 = rows.max_N[:, None] + 1
     bound_N = (rows.score_NK.amax(1, keepdim=True) / length_penalty_factor(rows, longest_N1)).squeeze(1)
     last_best_N = rows.final_NK.gather(1, rows.n_best_N[:, None] - 1).squeeze(1)
-    settled_N = (last_best_N > -torch.inf) & (last_best_N >= bound_N)
-    full_N = rows.ended_N >= rows.beam_N
-    if (prefix := prefix_of(rows)) is not None:
-        full_N = full_N & ((prefix.branches_N == 0) | (last_best_N > -torch.inf))
+    counting_N = last_best_N > -torch.inf
+    settled_N = counting_N & (last_best_N >= bound_N)
+    full_N = counting_N & (rows.ended_N >= rows.beam_N)
     return full_N | (rows.length_N > rows.max_N) | settled_N
 
 
-def rank_finished(rows: SlotState, final_NK: Tensor, log_NK: Tensor, ends_NK: Tensor) -> SlotState:
-    """Merges new finished hypotheses into the best K; those of a finished sentence stay unchanged."""
+def rank_finished(
+    rows: SlotState,
+    final_NK: Tensor,
+    log_NK: Tensor,
+    ends_NK: Tensor,
+    rank: Sequence[Callable[[Tensor], Tensor]] = (),
+) -> tuple[SlotState, Tensor]:
+    """Merges new finished hypotheses into the best K; those of a finished sentence stay unchanged. Also returns the
+    indices of the best, among those before (K) and the new ones (K). rank: as `Processor.rank`."""
     hypothesis_NK = torch.arange(final_NK.shape[1], device=final_NK.device).expand_as(final_NK)
-    candidate_NM, prefix = torch.cat([rows.final_NK, final_NK], 1), prefix_of(rows)
-    if prefix is not None:
-        candidate_NM = best_of_branches(prefix, candidate_NM)
+    candidate_NM = torch.cat([rows.final_NK, final_NK], 1)
+    for ranked in rank:
+        candidate_NM = ranked(candidate_NM)
     selected_NK = candidate_NM.topk(final_NK.shape[1], 1).indices
     selected_NK = torch.where(rows.done_N[:, None], hypothesis_NK, selected_NK)  # topk may reorder ties
 
     def pick(old_NK: Tensor, new_NK: Tensor) -> Tensor:
         return torch.cat([old_NK, new_NK], 1).gather(1, selected_NK)
 
-    constraints = rows.constraints
-    if constraints is not None and prefix is not None:
-        branch_NK = pick(prefix.final_branch_NK, prefix.branch_NK)
-        constraints = replace(constraints, prefix=replace(prefix, final_branch_NK=branch_NK))
-    return replace(
+    rows = replace(
         rows,
         final_NK=candidate_NM.gather(1, selected_NK),
         final_log_NK=pick(rows.final_log_NK, log_NK),
         final_length_NK=pick(rows.final_length_NK, rows.length_N[:, None].expand_as(final_NK)),
         final_parent_NK=pick(rows.final_parent_NK, hypothesis_NK),
         ended_N=rows.ended_N + ends_NK.sum(1),
-        constraints=constraints,
     )
+    return rows, selected_NK
 
 
-def read_hypotheses(rows: SlotState, n_best: Sequence[int]) -> list[list[tuple[Hypothesis, list[int]]]]:
+def read_finished(rows: SlotState, n_best: Sequence[int]) -> list[list[tuple[Hypothesis, list[int]]]]:
     """The best finished hypotheses of each row with their paths, from the back-pointers, on the host."""
-    tensors = [rows.written_NKL, rows.parent_NKL, rows.final_NK, rows.final_log_NK]
-    tensors += [rows.final_length_NK, rows.final_parent_NK, *tensors_of_constraints(rows)]
-    written, parent, final, log_probabilities, lengths, final_parent, *constrained = lists(tensors)
-    constraints = ConstraintTable(*constrained) if constrained else None
+    tensors = [rows.final_NK, rows.final_log_NK, rows.final_length_NK, rows.final_parent_NK]
+    reader, (final, log_probabilities, lengths, final_parent) = read(rows, tensors)
     hypotheses: list[list[tuple[Hypothesis, list[int]]]] = []
     for row, count in enumerate(n_best):
-        row_hypotheses = []
-        for k in range(count):
-            if final[row][k] == -torch.inf:
-                break
-            path = backtrace(parent[row], final_parent[row][k], lengths[row][k])
-            hypothesis = Hypothesis(tokens_along(written[row], path), final[row][k], log_probabilities[row][k])
-            if constraints:
-                hypothesis = replace(hypothesis, constraints=constraints.along(row, path))
-            row_hypotheses.append((hypothesis, path))
-        hypotheses.append(row_hypotheses)
+        best = [k for k in range(count) if final[row][k] > -torch.inf]
+        ends = [(final_parent[row][k], lengths[row][k], final[row][k], log_probabilities[row][k]) for k in best]
+        hypotheses.append([reader.hypothesis(row, *end) for end in ends])
     return hypotheses
+
+
+def stable_prefixes(rows: SlotState) -> list[list[int]]:
+    """The common prefix of all active hypotheses of each row and the best finished one, as far as it may be shown."""
+    finished = rows.final_NK, rows.final_length_NK, rows.final_parent_NK
+    reader, (scores, lengths, *finals) = read(rows, [rows.score_NK, rows.length_N, *finished])
+    prefixes = []
+    for row, own in enumerate(scores):
+        ends = [(k, lengths[row]) for k, score in enumerate(own) if score > -torch.inf]
+        final_score, final_length, final_parent = (values[row][0] for values in finals)
+        if final_score > -torch.inf:
+            ends.append((final_parent, final_length))
+        prefixes.append(common_prefix([reader.shown(row, *end) for end in ends]))
+    return prefixes
+
+
+def read(rows: SlotState, tensors: Sequence[Tensor]) -> tuple["HypothesisReader", list[Any]]:
+    """What hypotheses are read from, and other tensors, as lists, which are read from the device at once."""
+    of_processors = [processor.to_read() for processor in rows.processors]
+    flat = [tensor for each in of_processors for tensor in each]
+    written, parent, *others = lists([rows.written_NKL, rows.parent_NKL, *tensors, *flat])
+    remaining = iter(others[len(tensors) :])
+    own = [(type(p), [next(remaining) for _ in each]) for p, each in zip(rows.processors, of_processors, strict=True)]
+    return HypothesisReader(written, parent, own), others[: len(tensors)]
+
+
+@dataclass(frozen=True)
+class HypothesisReader:
+    """Hypotheses from the back-pointers, on the host.
+
+    written, parent: of each row (K, L). processors: each with its tensors (`Processor.to_read`), of all rows.
+    """
+
+    written: list[list[list[int]]]
+    parent: list[list[list[int]]]
+    processors: list[tuple[type[Processor], list[Any]]]
+
+    def hypothesis(
+        self, row: int, k: int, length: int, score: float, log_probability: float
+    ) -> tuple[Hypothesis, list[int]]:
+        """The output that ends with hypothesis k, and its path."""
+        path = backtrace(self.parent[row], k, length)
+        found = Hypothesis([self.written[row][before][i] for i, before in enumerate(path[1:])], score, log_probability)
+        for processor, values in self.processors:
+            found = processor.complete(found, path, [value[row] for value in values])
+        return found, path
+
+    def shown(self, row: int, k: int, length: int) -> list[int]:
+        """The tokens of an unfinished output that may be shown."""
+        found, _ = self.hypothesis(row, k, length, 0.0, 0.0)
+        limits = [processor.shown_length(found) for processor, _ in self.processors]
+        return found.ids[: min((limit for limit in limits if limit is not None), default=None)]
 
 
 def lists(tensors: Sequence[Tensor]) -> list[Any]:
     """Tensors as lists of numbers, which are read from the device at once."""
     return [tensor.tolist() for tensor in to_host(tensors)]
-
-
-def tensors_of_constraints(rows: SlotState) -> list[Tensor]:
-    """What a ConstraintTable is made of; nothing without constraints."""
-    constraints = rows.constraints
-    return [] if constraints is None else [constraints.written_NKL, constraints.index_NC, constraints.constrained_N1]
-
-
-class ConstraintTable:
-    """The constraint tokens that were written, on the host."""
-
-    def __init__(self, written: list[list[list[int]]], index: list[list[int]], constrained: list[list[bool]]) -> None:
-        """The lists of `tensors_of_constraints`."""
-        self._written, self._index, self._constrained = written, index, constrained
-
-    def along(self, row: int, path: list[int]) -> list[int | None]:
-        """The index of the constraint that each token along a path writes; empty for a row without constraints."""
-        if not self._constrained[row][0]:
-            return []
-        return [self._index[row][token - 1] if token else None for token in tokens_along(self._written[row], path)]
-
-
-def free_length(constraints: Sequence[int | None]) -> int | None:
-    """The number of tokens before the first that writes a constraint; None if none does."""
-    return next((position for position, index in enumerate(constraints) if index is not None), None)
 
 
 def common_prefix(lists: Sequence[list[int]]) -> list[int]:
@@ -143,8 +156,3 @@ def backtrace(parent: list[list[int]], hypothesis: int, length: int) -> list[int
     for position in range(length - 1, -1, -1):
         path.append(parent[path[-1]][position])
     return path[::-1]
-
-
-def tokens_along(written: list[list[int]], path: list[int]) -> list[int]:
-    """The token ids along a path."""
-    return [written[k][position] for position, k in enumerate(path[1:])]

@@ -1,29 +1,27 @@
 """The state of the sentences in a table: their hypotheses, back-pointers, and encoder memory.
 
-Axes: N sentences in the table (rows), K hypotheses of each, T source positions, L output positions.
+Axes: N sentences in the table (rows), K hypotheses of each, L output positions.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
-from interlinear.batch import moved
+from interlinear.batch import tensors_of
+from interlinear.devices import to_device
 from interlinear.models.memory import Candidates, Memory, pad_or_trim
 from interlinear.models.state import WRITTEN, State
-from interlinear.search.constraints import ConstraintState, initial_constraints
-from interlinear.search.prefix import initial_prefixes
-from interlinear.search.repetition import RepetitionState, no_limits
-from interlinear.text import PAD
+from interlinear.search.processors.processor import OUTPUTS, NewRows, Processor
+from interlinear.text import BEGIN, PAD
 
 
 @dataclass(frozen=True)
 class SlotState:
     """The search state of all sentences in the table; the first axis of every tensor is N.
 
-    penalty_NV: None while no sentence has a post-editing penalty. constraints, repetition: None while no sentence has
-    any, or limits repetition.
+    processors: those that a sentence wants, in the order in which they act.
     """
 
     state: State
@@ -38,7 +36,6 @@ class SlotState:
     final_parent_NK: Tensor  # the hypothesis that ended
     ended_N: Tensor  # number of finished hypotheses
     done_N: Tensor  # True if the sentence is finished; a step no longer changes its results
-    coverage_NKT: Tensor  # sum of attention weights of each source position
     beam_N: Tensor
     shrink_N: Tensor  # 1 where each finished hypothesis shrinks the beam by one
     n_best_N: Tensor
@@ -46,78 +43,98 @@ class SlotState:
     offset_N: Tensor  # 0 or GNMT's 5
     min_N: Tensor
     max_N: Tensor
-    beta_N: Tensor
-    penalty_NV: Tensor | None = None  # subtracted from the log-probability of each word of the vocabulary
-    constraints: ConstraintState | None = None
-    repetition: RepetitionState | None = None
+    processors: tuple[Processor, ...] = ()
 
     def map(self, change: Callable[[Tensor], Tensor]) -> "SlotState":
+        """Applies a function to every tensor."""
+        return self._mapped(change, tuple(each.map(change) for each in self.processors))
+
+    def map_rows(self, change: Callable[[Tensor], Tensor]) -> "SlotState":
+        """Applies a function to every tensor, apart from what processors have of the table as a whole."""
+        return self._mapped(change, tuple(each.map_rows(change) for each in self.processors))
+
+    def _mapped(self, change: Callable[[Tensor], Tensor], processors: tuple[Processor, ...]) -> "SlotState":
         tensors = {name: change(value) for name, value in vars(self).items() if isinstance(value, Tensor)}
-        constraints = self.constraints and self.constraints.map(change)
-        repetition = self.repetition and self.repetition.map(change)
-        return SlotState(state=self.state.map(change), constraints=constraints, repetition=repetition, **tensors)
+        return SlotState(state=self.state.map(change), processors=processors, **tensors)
+
+    def select(self, index: Tensor) -> "SlotState":
+        """The rows at these indices."""
+        return self.map_rows(lambda tensor: tensor.index_select(0, index))
 
     def concatenate(self, other: "SlotState") -> "SlotState":
-        """These rows followed by those of `other`, which has the same widths, and constraints and limits if these have
-        some."""
+        """These rows followed by those of `other`, which has the same sizes and processors."""
         first, second = vars(self), vars(other)
         tensors = {n: torch.cat([v, second[n].to(v.dtype)]) for n, v in first.items() if isinstance(v, Tensor)}
         state = replace(
             self.state, leaves={n: torch.cat([leaf, other.state.leaves[n]]) for n, leaf in self.state.leaves.items()}
         )
-        constraints = None
-        if self.constraints is not None and other.constraints is not None:
-            constraints = self.constraints.concatenate(other.constraints)
-        repetition = self.repetition and other.repetition and self.repetition.concatenate(other.repetition)
-        return SlotState(state=state, constraints=constraints, repetition=repetition, **tensors)
+        pairs = zip(self.processors, other.processors, strict=True)
+        return SlotState(state=state, processors=tuple(one.concatenate(two) for one, two in pairs), **tensors)
 
-    def resize(self, written: int, capacity: dict[str, int]) -> "SlotState":
-        """Pads or trims to `written` output positions and `capacity` source positions; constraints are left to
-        `resize_constraints`."""
+    def with_processors(self, kinds: Sequence[type[Processor]], new: NewRows) -> "SlotState":
+        """The rows with processors of these kinds: those that they have, and others from their start."""
+        present = {type(processor): processor for processor in self.processors}
+        if missing := [kind.start(new) for kind in kinds if kind not in present]:
+            started, _ = to_device_together(missing, [], self.done_N.device)
+            present |= {type(processor): processor for processor in started}
+        return replace(self, processors=tuple(present[kind] for kind in kinds))
+
+    def resize(self, sizes: Mapping[str, int]) -> "SlotState":
+        """Pads or trims every axis that varies to a size: that of each source, and of the axes of processors."""
+        outputs = sizes[OUTPUTS]
         return replace(
             self,
-            state=self.state.resize(capacity | {WRITTEN: written}),
-            written_NKL=pad_or_trim(self.written_NKL, 2, written, PAD),
-            parent_NKL=pad_or_trim(self.parent_NKL, 2, written, 0),
-            coverage_NKT=pad_or_trim(self.coverage_NKT, 2, next(iter(capacity.values())), 0.0),
+            state=self.state.resize({**sizes, WRITTEN: outputs}),
+            written_NKL=pad_or_trim(self.written_NKL, 2, outputs, PAD),
+            parent_NKL=pad_or_trim(self.parent_NKL, 2, outputs, 0),
+            processors=tuple(each.resize(sizes) for each in self.processors),
         )
 
-    def with_penalty(self, vocabulary: int | None) -> "SlotState":
-        """The rows with a penalty of 0 where they have none; without any for None."""
-        if vocabulary is None:
-            return replace(self, penalty_NV=None)
-        if self.penalty_NV is not None:
-            return self
-        return replace(self, penalty_NV=self.score_NK.new_zeros(len(self.done_N), vocabulary))
 
-    def resize_constraints(self, tokens: int, words: int, prefixed: bool) -> "SlotState":
-        """The rows with a table of so many constraint tokens, and of `words` that may come next, or without one for 0
-        tokens; `prefixed`: with prefixes."""
-        if not tokens:
-            return replace(self, constraints=None)
-        n, k, outputs = self.written_NKL.shape
-        device = self.token_NK.device
-        constraints = self.constraints or moved(initial_constraints([()] * n, k, outputs), device)
-        prefix = constraints.prefix if prefixed else None
-        if prefixed and prefix is None:
-            prefix = moved(initial_prefixes([None] * n, [1] * n, k, outputs), device)
-        constraints = replace(constraints, prefix=prefix)
-        return replace(self, constraints=constraints.resize(tokens, outputs, words))
+def initial_rows(state: State, kinds: Sequence[type[Processor]], new: NewRows, device: torch.device) -> SlotState:
+    """New rows: one empty hypothesis per sentence, and processors of these kinds. state: before the first word."""
+    n, k = len(new.requests), new.hypotheses
+    outputs = round_up_outputs(max(request.max_length for request in new.requests) + 1)
+    options = [request.options for request in new.requests]
+    penalties = [o.length_penalty_terms for o in options]
+    asked = {
+        "beam_N": torch.tensor([o.beam for o in options]),
+        "shrink_N": torch.tensor([int(request.shrinks) for request in new.requests]),
+        "n_best_N": torch.tensor([o.n_best for o in options]),
+        "alpha_N": torch.tensor([alpha for alpha, _ in penalties], dtype=new.dtype),
+        "offset_N": torch.tensor([offset for _, offset in penalties], dtype=new.dtype),
+        "min_N": torch.tensor([min(request.options.min_length, request.max_length) for request in new.requests]),
+        "max_N": torch.tensor([request.max_length for request in new.requests]),
+    }
+    processors, on_device = to_device_together([kind.start(new) for kind in kinds], list(asked.values()), device)
+    empty = torch.full((n, k), -torch.inf, dtype=new.dtype, device=device)
+    zeros = torch.zeros(n, k, dtype=torch.long, device=device)
+    return SlotState(
+        state=state.map(lambda leaf: leaf.expand(-1, k, *leaf.shape[2:])),
+        token_NK=torch.full_like(zeros, BEGIN),
+        score_NK=torch.cat([empty.new_zeros(n, 1), empty[:, 1:]], 1),
+        length_N=zeros[:, 0].clone(),
+        written_NKL=zeros.new_full((n, k, outputs), PAD),
+        parent_NKL=zeros.new_zeros((n, k, outputs)),
+        final_NK=empty,
+        final_log_NK=empty.clone(),  # not the same tensor: a step is compiled for what is the same
+        final_length_NK=zeros,
+        final_parent_NK=zeros.clone(),
+        ended_N=zeros[:, 0].clone(),
+        done_N=torch.zeros(n, dtype=torch.bool, device=device),
+        processors=tuple(processors),
+        **dict(zip(asked, on_device, strict=True)),
+    )
 
-    def resize_repetition(self, grams: int | None, words: int) -> "SlotState":
-        """The rows with limits on n-grams of so many tokens, 0 for other limits only, and of `words` that may come
-        next; without any for None."""
-        if grams is None:
-            return replace(self, repetition=None)
-        outputs = self.written_NKL.shape[2]
-        repetition = self.repetition or no_limits(self.score_NK)
-        return replace(self, repetition=repetition.resize(outputs, self.coverage_NKT.shape[2], words, grams))
 
-
-def round_up_capacity(size: int) -> int:
-    """Rounds a number of source positions or of candidate words up, so that only a few tensor widths occur."""
-    step = 8 if size <= 64 else 32 if size <= 256 else 64
-    return -(-size // step) * step
+def to_device_together(
+    processors: Sequence[Processor], others: Sequence[Tensor], device: torch.device
+) -> tuple[list[Processor], list[Tensor]]:
+    """Processors and other tensors on a device, by one transfer. Not as parts of one tensor: a step is compiled for
+    tensors that begin their memory."""
+    tensors = [tensor for processor in processors for tensor in tensors_of(processor)]
+    copies = iter([tensor.clone() for tensor in to_device([*tensors, *others], device)])
+    return [processor.map(lambda _: next(copies)) for processor in processors], list(copies)
 
 
 def round_up_outputs(length: int) -> int:

@@ -193,6 +193,28 @@ with TestClient(create_app(Settings(models=(ServedModelConfig(name="toy", uri="t
     assert translated and set(translated.groups()).isdisjoint({"ein hund", "die katze"})
 
 
+def test_a_processor_limits_only_the_sentences_that_ask_for_it(folder):
+    (example,) = [block for block in blocks() if "NoDoubles" in block]
+    program = """
+from interlinear.batch import collate
+from interlinear.config import RecurrentConfig, TextVocabulary
+from interlinear.models.model import build
+from interlinear.search import SearchOptions, SearchRequest, SlotTable
+
+torch.manual_seed(2)
+words = TextVocabulary(vocabulary=7)
+table = SlotTable(build(RecurrentConfig(embedding=6, hidden=5, sources={"source": words}, target=words)).eval(), 3)
+plain = SearchOptions(beam=3, min_length=12, max_length=12)
+asked = [plain, SearchOptions(**plain.model_dump() | {"processors": ["no_doubles"]})]
+table.admit(collate({"source": [[5, 6]] * 2}), [SearchRequest(i, own, 12) for i, own in enumerate(asked)])
+while not (found := table.pop_finished()):
+    table.step()
+print([sum(a == b for a, b in zip(ids, ids[1:])) for ids in (one.hypotheses[0].ids for one in found)])
+"""
+    done = subprocess.run([sys.executable, "-c", example + program], capture_output=True, text=True, check=False)
+    assert re.fullmatch(r"\[[1-9]\d*, 0\]\n", done.stdout), done.stderr[-2000:] + done.stdout
+
+
 def test_threads_that_ask_at_once_wait_for_the_import(folder):
     (folder / "kinds.py").write_text(
         "from interlinear.components import Components\nKINDS = Components('kind', 'parts')\n"

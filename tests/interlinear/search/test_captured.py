@@ -13,7 +13,6 @@ from typing import TypeVar
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
 
 from benchmarks.gpu.search import recomputed
 from interlinear.batch import CandidateInput, Mapped, tensors_of
@@ -176,11 +175,9 @@ class Sizes:
     def __init__(self) -> None:
         self.seen: set[tuple[int, ...]] = set()
 
-    def __call__(
-        self, model: EncoderDecoder, memory: Memory, rows: SlotState, with_coverage: bool, constrained_R: Tensor | None
-    ) -> StepResult:
+    def __call__(self, model: EncoderDecoder, memory: Memory, rows: SlotState) -> StepResult:
         self.seen.add((round_up_rows(memory.rows), *rows.written_NKL.shape[1:], *memory.capacity.values()))
-        return search_step(model, memory, rows, with_coverage, constrained_R)
+        return search_step(model, memory, rows)
 
 
 def search_sizes(folder: Path, lengths: Sequence[tuple[int, int]]) -> set[tuple[int, ...]]:

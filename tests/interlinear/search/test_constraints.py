@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from interlinear.batch import collate
 from interlinear.search import Constraint, SearchOptions, SearchRequest, SlotTable
-from interlinear.search.constrained import DUE, ON_SOURCE, bank_order
-from interlinear.search.repetition import JOINED, WORD
+from interlinear.search.processors.beam_allocation import bank_order
+from interlinear.search.processors.constraints import DUE, ON_SOURCE, Constraints
+from interlinear.search.processors.processor import JOINED, WORD
 from interlinear.text import END
 from tests.interlinear.search.slot_table import OPTIONS, PHRASE, SENTENCE, VOCABULARY, Waiting, check_written, run
 from tests.interlinear.systems import model_of
@@ -20,12 +21,13 @@ from tests.interlinear.systems import model_of
 def test_a_table_has_constraints_only_while_a_sentence_has_some() -> None:
     table, options = SlotTable(model_of("rnnsearch"), 3), SearchOptions(beam=3)
     table.admit(collate({"source": [[5, 6]]}), [SearchRequest("plain", options, 20)])
-    assert table.rows is not None and table.rows.constraints is None
+    assert table.rows is not None and table.rows.processors == ()
     constraint = Constraint((7, 8, 4))
     table.admit(collate({"source": [[7]]}), [SearchRequest("own", options, 20, constraints=(constraint,) * 3)])
-    assert table.rows.constraints is not None and table.rows.constraints.column_NC.shape == (2, 16)
+    (constraints,) = table.rows.processors
+    assert isinstance(constraints, Constraints) and constraints.column_NC.shape == (2, 16)
     table.cancel({"own"})
-    assert table.rows is not None and table.rows.constraints is None
+    assert table.rows is not None and table.rows.processors == ()
 
 
 @pytest.mark.parametrize("system", ["rnnsearch", "luong", "word_attention"])

@@ -16,7 +16,8 @@ from interlinear.models.protocol import EncoderDecoder
 from interlinear.search import Constraint, SearchOptions, SearchRequest, SlotTable, TargetPrefix
 from interlinear.search.captured import CapturedStep
 from interlinear.search.compiled import CompiledStep
-from interlinear.search.repetition import JOINED, WORD
+from interlinear.search.processors.prefix import Prefixes
+from interlinear.search.processors.processor import JOINED, WORD
 from interlinear.search.step import SearchStep, search_step
 from tests.interlinear.models.test_ensemble import MIXED
 from tests.interlinear.search.slot_table import (
@@ -148,9 +149,9 @@ def test_the_share_of_a_beam_is_the_same_for_every_first_word() -> None:
         table.admit(collate({"source": [[*ids]]}), [SearchRequest(0, options, 8, prefix=prefix)])
         for _ in range(4):
             table.step()
-        assert table.rows is not None and table.rows.constraints is not None
-        assert table.rows.constraints.prefix is not None
-        assert sorted(table.rows.constraints.prefix.branch_NK[0].tolist()) == [1, 1, 2, 2, 3, 3]
+        assert table.rows is not None
+        (prefixes,) = (one for one in table.rows.processors if isinstance(one, Prefixes))
+        assert sorted(prefixes.branch_NK[0].tolist()) == [1, 1, 2, 2, 3, 3]
 
 
 @pytest.mark.parametrize("system", ["rnnsearch", "luong", "coverage_neural"])

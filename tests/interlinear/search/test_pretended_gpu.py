@@ -12,7 +12,7 @@ from interlinear.models.ensemble import Ensemble
 from interlinear.models.protocol import EncoderDecoder
 from interlinear.search import Constraint, SearchOptions, SearchRequest, SlotTable, TargetPrefix
 from interlinear.search.captured import CapturedStep
-from interlinear.search.repetition import JOINED, WORD
+from interlinear.search.processors.processor import JOINED, WORD
 from interlinear.search.step import SearchStep, search_step
 from tests.interlinear.recipes import EACH_ORDER, each_recipe, small
 from tests.pretended_gpu.device import PretendedGpu, pretended_gpu

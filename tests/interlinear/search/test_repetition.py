@@ -11,7 +11,8 @@ from interlinear.generation.forced_decoding import forced_log_probabilities
 from interlinear.models.model import Model
 from interlinear.search import SearchOptions, SearchRequest, SearchResult, SlotTable
 from interlinear.search.captured import CapturedStep
-from interlinear.search.repetition import JOINED, OTHER, SAID_OF, WORD
+from interlinear.search.processors.processor import JOINED, OTHER, WORD
+from interlinear.search.processors.repetition import SAID_OF
 from interlinear.text import END
 from tests.interlinear.search.slot_table import VOCABULARY
 from tests.interlinear.search.test_captured import Recomputed

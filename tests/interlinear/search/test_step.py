@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from interlinear.search.step import BLOCK, best_columns
+from interlinear.search.best_columns import BLOCK, best_columns
 
 
 @pytest.mark.parametrize("columns", [3, BLOCK, 4 * BLOCK, 20 * BLOCK, 100 * BLOCK, 100 * BLOCK + 1, 101 * BLOCK - 1])
