@@ -20,13 +20,11 @@ from interlinear.cli.options import (
     PrecisionName,
     Tracking,
     UseShortlist,
-    option_groups,
 )
 from interlinear.errors import UsageError
 from interlinear.text.sentences import SplitMode
 
 
-@option_groups
 def translate(
     model: ModelName,
     files: Annotated[list[Path] | None, InputFiles] = None,

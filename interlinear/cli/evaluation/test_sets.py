@@ -111,6 +111,12 @@ class TestSet:
             yield read_gold_alignment(row.texts[-1], where, len(self.word_spans(text)), len(self.word_spans(reference)))
 
 
+def parse_dataset_split(on: str) -> tuple[str, str]:
+    """Split DATASET[:SPLIT] into a data set and a split (`test` if absent)."""
+    match = re.fullmatch(r"(.+):([^:/\\]+)", on)
+    return (match[1], match[2]) if match else (on, TEST)
+
+
 class ReadsFields(Protocol):
     """What a test set needs to know about a system: the fields that it reads, its task and its output language."""
 
