@@ -326,7 +326,6 @@ class TestSetSource:
     data_root: DataRoot = None
     mt: MtFile = None
     image_dir: ImageFolder = None
-    images: ImageNames = None
     no_images: Annotated[bool, typer.Option("--no-images", help="Ignore the pictures.")] = False
     tokenised: Annotated[bool, typer.Option("--tokenised", help="Words in the files are separated by spaces.")] = False
 

@@ -81,6 +81,6 @@ def tune(
     own_space = read_space(space, ranges or ()) if space or ranges else None
     request = TuningRequest(
         recipe, data, tuple(settings or ()), own_space, trials, seed, epochs, grace,
-        runs=runs, run=run, data_root=data_root, prepared=prepared, tracking=log.store,
+        runs, run, data_root, prepared, log.store,
     )  # fmt: skip
     return run_tuning(request, TuningConfig(at_once, gpu, address, log.logged, per_gpu), resume)

@@ -188,15 +188,12 @@ def from_files(options: TestSetSource, fields: Sequence[str], task: Task | None,
 
 def read_images(options: TestSetSource, fields: Sequence[str], rows: int) -> dict[str, list[ImageLoader | None]]:
     """The images in the folder, for the model's first image source."""
-    pictures = folder_images(options.image_dir, options.images)
+    pictures = folder_images(options.image_dir, None)
     if pictures is None or options.no_images:
         return {}
     if not fields:
         raise UsageError("--image-dir", "the model reads no pictures", "leave it out")
-    loaders = list(islice(pictures, rows + 1 if options.images else rows))
-    if len(loaders) != rows:
-        raise DataError(str(options.images), f"it does not have {rows} lines", "line i of each must belong together")
-    return {fields[0]: loaders}
+    return {fields[0]: list(islice(pictures, rows))}
 
 
 def from_dataset(
