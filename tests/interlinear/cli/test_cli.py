@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, cast, get_args, get_type_hints
 
 import pytest
 from typer.main import get_command
@@ -19,6 +19,8 @@ from typer.main import get_command
 from interlinear import cli
 from interlinear.cli import console
 from interlinear.cli.help import EXAMPLES, GROUPS
+from interlinear.cli.main import main_options
+from interlinear.config import CompileChoice, Precision
 from interlinear.errors import BundleError, DataError, RecipeError
 
 COMMAND = [sys.executable, "-m", "interlinear"]
@@ -99,6 +101,16 @@ def test_the_commands_have_at_most_250_parameters():
         return len(command.params) + sum(map(parameters, getattr(command, "commands", {}).values()))
 
     assert parameters(get_command(cli.app)) <= 250
+
+
+def test_serve_takes_a_file_and_at_most_ten_options():
+    assert len({option.name for option in get_command(cli.app).commands["serve"].params} - {"config"}) <= 10
+
+
+def test_the_choices_of_options_are_those_of_the_settings():
+    """They are written twice, since the settings' module imports pydantic, which help does not wait for."""
+    assert get_args(get_type_hints(main_options)["precision"]) == get_args(Precision)
+    assert get_args(get_type_hints(main_options)["compile_search"]) == get_args(CompileChoice)
 
 
 def test_every_command_has_an_example():
