@@ -21,7 +21,7 @@ BOUNDS = {">": "more than", ">=": "at least", "<": "less than", "<=": "at most"}
 
 # The options of each group, for all commands; others are in the first group, `Options`.
 GROUPS = {
-    "Data": "data source target languages reference split mt image-dir images no-images tokenised post-edits field "
+    "Data": "data source target languages reference split mt image-dir no-images tokenised post-edits field "
     "glossary do-not-translate protect",
     "Training": "run resume gpu workers epochs seed trials space range grace per-gpu at-once",
     "Search": "beam-size n-best target-prefix reverse by symmetrize pivot split-sentences preserve-formatting",

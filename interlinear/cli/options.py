@@ -295,13 +295,6 @@ ImageFolder = Annotated[
         help="Folder of pictures: N.jpg, N.png or N.webp belongs to line N. A line may have none.",
     ),
 ]  # fmt: skip
-ImageNames = Annotated[
-    Path | None,
-    typer.Option(
-        "--images", exists=True, dir_okay=False, metavar="FILE", show_default=False,
-        help="File names of the pictures in --image-dir, one per line; an empty line for none.",
-    ),
-]  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Protocol
 
 from interlinear.alignment.links import GoldAlignment, read_gold_alignment
-from interlinear.cli.decoding.images import ImageLoader, dataset_images, folder_images, shuffle_images
+from interlinear.cli.decoding.images import ImageLoader, dataset_images, numbered_images, shuffle_images
 from interlinear.cli.options import TestSetSource, Tokenize
 from interlinear.errors import DataError, UsageError
 from interlinear.generation.generator import SequenceGenerator
@@ -188,12 +188,11 @@ def from_files(options: TestSetSource, fields: Sequence[str], task: Task | None,
 
 def read_images(options: TestSetSource, fields: Sequence[str], rows: int) -> dict[str, list[ImageLoader | None]]:
     """The images in the folder, for the model's first image source."""
-    pictures = folder_images(options.image_dir, None)
-    if pictures is None or options.no_images:
+    if options.image_dir is None or options.no_images:
         return {}
     if not fields:
         raise UsageError("--image-dir", "the model reads no pictures", "leave it out")
-    return {fields[0]: list(islice(pictures, rows))}
+    return {fields[0]: list(islice(numbered_images(options.image_dir), rows))}
 
 
 def from_dataset(

@@ -165,18 +165,12 @@ def test_edits_are_scored_and_compared_with_the_machine_translation(
 # Images.
 
 
-def test_a_line_is_translated_with_its_image(seeing_toy, parallel, pictures, tmp_path, run):
+def test_a_line_is_translated_with_its_image(seeing_toy, parallel, pictures, run):
     source, _ = parallel
     plain = run.lines("translate", seeing_toy, source)
     seen = run.lines("translate", seeing_toy, source, "--image-dir", pictures)
     assert plain[8:] == seen[8:], "lines 9 and 10 have no picture"
     assert plain[:8] != seen[:8]
-    names = tmp_path / "names"
-    names.write_text("8.webp\n" + "\n" * 9)
-    lines = source.read_text().splitlines()
-    source.write_text("\n".join([lines[7], *lines[1:]]))
-    named = run.lines("translate", seeing_toy, source, "--image-dir", pictures, "--images", names)
-    assert named == [seen[7], *plain[1:]]
 
 
 def test_an_image_alone_is_enough(seeing_toy, pictures, tmp_path, run):
@@ -186,7 +180,7 @@ def test_an_image_alone_is_enough(seeing_toy, pictures, tmp_path, run):
     assert all(seen) and last == ""
 
 
-def test_unreadable_images_are_reported_with_their_line(seeing_toy, toy, parallel, pictures, tmp_path, run, capsys):
+def test_unreadable_images_are_reported_with_their_line(seeing_toy, toy, parallel, pictures, run, capsys):
     source, _ = parallel
     (pictures / "3.jpg").unlink()
     (pictures / "3.jpg").write_text("no picture")
@@ -194,12 +188,6 @@ def test_unreadable_images_are_reported_with_their_line(seeing_toy, toy, paralle
     out, said = run.both(*arguments, code=1)
     assert len(out.splitlines()) == 10 and out.splitlines()[2] == ""
     assert f"{source}, line 3: {pictures}/3.jpg: is " in said and "The line stays empty." in said
-    names = tmp_path / "names"
-    names.write_text("1.png\n../test.de\n")
-    assert f"{names}, line 2: there is no picture '../test.de'" in fails(capsys, *arguments, "--images", names)
-    names.write_text("1.png\n")
-    assert f"{names}: it has not as many lines" in fails(capsys, *arguments, "--images", names)
-    assert "Give --image-dir" in fails(capsys, "translate", seeing_toy, source, "--images", names)
     assert "reads no pictures" in fails(capsys, "translate", toy, source, "--image-dir", pictures)
 
 
