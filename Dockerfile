@@ -89,4 +89,4 @@ COPY --from=serve-packages /opt/interlinear /opt/interlinear
 EXPOSE 8000
 HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --retries=6 \
     CMD ["python", "-c", "import urllib.request as web; web.urlopen('http://127.0.0.1:8000/health/live', timeout=4)"]
-CMD ["interlinear", "serve", "--host", "0.0.0.0", "--require-key", "--log-format", "json"]
+CMD ["interlinear", "serve", "--host", "0.0.0.0", "--require-key", "--set", "log_format=json"]

@@ -1,5 +1,6 @@
 """Tunes systems and trains runs of a paper's tables, each by a command of `interlinear` in a process of its own."""
 
+import os
 import subprocess
 import time
 from collections.abc import Callable, Generator, Iterable, Sequence
@@ -15,9 +16,11 @@ from research.papers import PaperTables
 from research.records import Result, RunKey, SystemKey, result_file, write_record
 from research.tracking import find_or_create_group
 from research.tunings import SystemTuning, tuning_file
+from training.tracking.run import EXPERIMENT, PARENT_RUN
 from training.tuning.record import read_record
 
 Key = TypeVar("Key")
+Command = tuple[list[str], dict[str, str]]  # the arguments of `interlinear`, and environment variables
 
 EPOCHS = "training.epochs"  # of a trial they are the budget's
 
@@ -114,7 +117,7 @@ def training_command(run_key: RunKey, table: PaperTables, config: ReproduceConfi
         settings["training.init_from"] = trained_bundle(start, config)
     arguments = ["train", training.recipe, "--data", training.data, "--run", str(run_key)]
     arguments += [word for item in settings.items() for word in ("--set", setting(*item))]
-    arguments += ["--experiment", run_key.table, "--register", f"{run_key.table}.{run_key.group}.{run_key.system}"]
+    arguments += ["--register", f"{run_key.table}.{run_key.group}.{run_key.system}"]
     arguments += ["--resume"] if (config.runs / str(run_key)).is_dir() else []
     return arguments + config.training_options()
 
@@ -129,7 +132,6 @@ def tuning_command(key: SystemKey, table: PaperTables, config: ReproduceConfig) 
     arguments += ["--trials", str(budget.trials), "--epochs", str(budget.epochs), "--grace", str(budget.grace)]
     arguments += ["--seed", str(budget.seed)]
     arguments += [word for item in settings.items() for word in ("--set", setting(*item))]
-    arguments += ["--experiment", key.table]
     arguments += ["--resume"] if (config.runs / f"{key}.tuning").is_dir() else []
     return arguments + config.tuning_options()
 
@@ -143,18 +145,22 @@ def train_runs(stage: Sequence[RunKey], table: PaperTables, config: ReproduceCon
     """Train runs with `interlinear train`; yields each run when it ends. The MLflow run of its system is the parent of
     the runs of its seeds. Raises as `run_commands` does."""
 
-    def arguments(key: RunKey) -> list[str]:
+    def command(key: RunKey) -> Command:
         tags = {"table": key.table, "group": key.group, "system": key.system, "scale": key.scale}
         name = f"{key.group}.{key.system}.{key.scale}"
         parent = find_or_create_group(config.tracking, key.table, name, tags)
-        return [*training_command(key, table, config), "--parent", parent]
+        return training_command(key, table, config), {EXPERIMENT: key.table, PARENT_RUN: parent}
 
-    return run_commands(stage, arguments, config.at_once, "its training")
+    return run_commands(stage, command, config.at_once, "its training")
 
 
 def tune_systems(keys: Sequence[SystemKey], table: PaperTables, config: ReproduceConfig) -> Iterable[SystemTuning]:
     """Tune systems one after the other, each on all processors, and store the results. Raises as `run_commands`."""
-    with closing(run_commands(keys, lambda key: tuning_command(key, table, config), 1, "its tuning")) as finished:
+
+    def command(key: SystemKey) -> Command:
+        return tuning_command(key, table, config), {EXPERIMENT: key.table}
+
+    with closing(run_commands(keys, command, 1, "its tuning")) as finished:
         for key in finished:
             group = table.groups[key.group]
             assert group.tuning is not None
@@ -165,10 +171,10 @@ def tune_systems(keys: Sequence[SystemKey], table: PaperTables, config: Reproduc
             yield tuning
 
 
-def run_commands(keys: Sequence[Key], arguments: Callable[[Key], list[str]], at_once: int, what: str) -> Generator[Key]:
+def run_commands(keys: Sequence[Key], command: Callable[[Key], Command], at_once: int, what: str) -> Generator[Key]:
     """Run a command for each key; yields each key when its command ends.
 
-    `arguments`: of a key's command, asked for when it starts. `what`: the subject of the message if it fails.
+    `command`: of a key, asked for when it starts. `what`: the subject of the message if it fails.
     Raises TrainingError if one fails, and SystemExit if one was interrupted. Commands still running are then
     terminated; trainings save a checkpoint.
     """
@@ -178,12 +184,13 @@ def run_commands(keys: Sequence[Key], arguments: Callable[[Key], list[str]], at_
         while waiting or running:
             while waiting and len(running) < at_once:
                 key = waiting.pop(0)
-                words = arguments(key)
+                words, environment = command(key)
                 say(f"{key}: interlinear {' '.join(words)}")
                 # In its own session, out of reach of the terminal's Ctrl-C: a second signal would end it unsaved.
                 running[key] = subprocess.Popen(
-                    [*PYTHON, "-m", "interlinear", *words], stdout=subprocess.DEVNULL, start_new_session=True
-                )
+                    [*PYTHON, "-m", "interlinear", *words], stdout=subprocess.DEVNULL, start_new_session=True,
+                    env=os.environ | environment,
+                )  # fmt: skip
             for key in [key for key, child in running.items() if child.poll() is not None]:
                 code = running.pop(key).returncode
                 if code > 128:

@@ -124,7 +124,7 @@ def score_split(
     `names`: of scores, as a group names them. `shuffle_images`: a model that reads images is scored with those of other
     lines too. Raises UsageError, DataError.
     """
-    test_set = read_test_set(TestSetSource(data, split, None, [], data_root), [system], needs_alignments(names, None))
+    test_set = read_test_set(TestSetSource(data, split, None, [], data_root), [system], needs_alignments(names))
     answers, reading = test_set.answers(), test_set.reading(None, None)
     selected, left_out = computable_metrics(select_metrics(names, test_set.task, reading), answers)
     search = needs_outputs(selected)

@@ -2,7 +2,7 @@
 papers) and describes an error in one sentence."""
 
 import difflib
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -10,7 +10,7 @@ import yaml
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from interlinear.errors import InterlinearError
+from interlinear.errors import InterlinearError, RecipeError
 
 PACKAGE = Path(__file__).parent
 MERGE = "tag:yaml.org,2002:merge"  # the tag of `<<`
@@ -94,3 +94,16 @@ def did_you_mean(word: str, choices: Iterable[str], prefix: str = "") -> str:
     """A question that suggests the closest of some words; empty where none is close."""
     near = difflib.get_close_matches(word, list(choices), 1)
     return f"{prefix}did you mean {near[0]}?" if near else ""
+
+
+def parse_settings(settings: Sequence[str]) -> Iterator[tuple[str, Any]]:
+    """The key and the value of each `key=value`, as of `--set`. Raises RecipeError for one that is none, or no YAML."""
+    for setting in settings:
+        key, equals, value = setting.partition("=")
+        if not equals or not key.strip():
+            raise RecipeError(setting, "this is no setting", "write --set key=value, for example model.layers=2")
+        try:
+            yield key.strip(), load_yaml(value)
+        except yaml.YAMLError as error:
+            reason = f": {error.problem}" if isinstance(error, yaml.MarkedYAMLError) and error.problem else ""
+            raise RecipeError(key, f"the value {value!r} is no YAML{reason}") from None

@@ -27,7 +27,7 @@ def report_submission(cluster: Cluster, job: Job, wait: bool, notes: Sequence[st
     Returns an exit code; if the job ends before its run is open, the job's own.
     """
     try:
-        run_line = None if "--no-tracking" in job.spec.options else wait_for_run_line(cluster, job)
+        run_line = None if "--tracking" in job.spec.options else wait_for_run_line(cluster, job)
     except (KeyboardInterrupt, SystemExit) as interruption:
         return detach(cluster, job, interruption)
     if run_line:

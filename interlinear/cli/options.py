@@ -1,9 +1,9 @@
 """Command-line arguments and options that several commands share."""
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
-from functools import wraps
+from functools import partial, wraps
 from operator import itemgetter
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
@@ -13,13 +13,19 @@ import typer
 from interlinear.errors import UsageError
 
 Result = TypeVar("Result")
+CONTEXT, POSITIONAL_OR_KEYWORD = "context", inspect.Parameter.POSITIONAL_OR_KEYWORD
+
+
+SHARED = "an option of the group, for those of its commands that have a parameter of this name"
 
 
 def option_groups(command: Callable[..., Result]) -> Callable[..., Result]:
     """The command with an option for each field of the dataclasses among its parameters, and among their fields, in
     their places: options that several commands share are declared once, as the fields. `Annotated[Group, "a", "b"]`:
-    the options a and b only."""
+    the options a and b only. A parameter that is SHARED has the value of the group's option, and is none of its own.
+    """
     parameters: list[inspect.Parameter] = []
+    shared: list[str] = []
 
     def add_options(called: Callable[..., Any], names: Sequence[str] = ()) -> Callable[[dict[str, Any]], Any]:
         """Add the options of a function or dataclass; returns its call with their values."""
@@ -32,12 +38,17 @@ def option_groups(command: Callable[..., Result]) -> Callable[..., Result]:
                 continue
             if is_dataclass(group) and isinstance(group, type):
                 arguments[name] = add_options(group, fields)
+            elif SHARED in fields:
+                arguments[name] = partial(shared_value, parameter)
+                shared.append(name)
             else:
                 arguments[name] = itemgetter(name)
                 parameters.append(parameter.replace(annotation=annotation))
         return lambda values: called(**{name: value_of(values) for name, value_of in arguments.items()})
 
     call = add_options(command)
+    if shared and all(parameter.name != CONTEXT for parameter in parameters):
+        parameters.insert(0, inspect.Parameter(CONTEXT, POSITIONAL_OR_KEYWORD, annotation=typer.Context))
 
     @wraps(command)
     def with_groups(**values: Any) -> Result:
@@ -46,7 +57,27 @@ def option_groups(command: Callable[..., Result]) -> Callable[..., Result]:
 
     with_groups.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     with_groups.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    with_groups.shared = frozenset(shared)  # type: ignore[attr-defined]
     return with_groups
+
+
+def shared_value(parameter: inspect.Parameter, values: Mapping[str, Any]) -> Any:
+    """The value of the option of a group above the command. Raises UsageError for one that is missing."""
+    context = values[CONTEXT].parent
+    while parameter.name not in context.params:
+        context = context.parent
+    value = context.params[parameter.name]
+    if value is None and parameter.default is parameter.empty:
+        option = next(each for each in context.command.params if each.name == parameter.name)
+        raise UsageError(option.opts[0], "is missing", option.help)
+    return value
+
+
+def given_options(context: typer.Context, **values: Any) -> dict[str, Any]:
+    """Those of the SHARED options, by their parameters, that the command line gives."""
+    root = context.find_root()
+    sources = {name: root.get_parameter_source(name) for name in values}
+    return {name: values[name] for name, source in sources.items() if source and source.name == "COMMANDLINE"}
 
 
 ModelName = Annotated[
@@ -62,9 +93,10 @@ Tracking = Annotated[
     str | None,
     typer.Option(
         metavar="URI",
-        help="MLflow's address; else MLFLOW_TRACKING_URI, else mlflow.db in this folder.",
+        help="MLflow's address; else MLFLOW_TRACKING_URI, else mlflow.db in this folder. `none`: log no training.",
         show_default=False,
     ),
+    SHARED,
 ]
 
 
@@ -91,6 +123,7 @@ DataRoot = Annotated[
     typer.Option(
         metavar="FOLDER", help="Folder with the corpora; else INTERLINEAR_DATA, else ./data.", show_default=False
     ),
+    SHARED,
 ]
 RecipeName = Annotated[
     str,
@@ -110,42 +143,66 @@ TrainingData = Annotated[
         help="A data set's name, or the path of its YAML.",
     ),
 ]  # fmt: skip
-PreparedFolder = Annotated[Path, typer.Option("--prepared", metavar="FOLDER", help="Folder for prepared data.")]
-Device = Annotated[str, typer.Option(metavar="DEVICE", help="cpu, cuda or cuda:N.")]
-PRECISION_HELP = (
-    "Precision of computation; bf16 is faster on processors that support it, int8 on most CPUs; auto chooses."
-)
+PREPARED, RUNS = Path("prepared"), Path("runs")
+PreparedFolder = Annotated[Path, typer.Option("--prepared", metavar="FOLDER", help="Folder for prepared data."), SHARED]
+Device = Annotated[
+    str,
+    typer.Option(metavar="DEVICE", help="cpu, cuda or cuda:N; to serve, several: cuda:0,1, with a process each."),
+    SHARED,
+]
 # As in interlinear.config, whose import of pydantic would slow down every start.
 PrecisionChoice = Literal["fp32", "bf16", "int8", "auto"]
-PrecisionName = Annotated[PrecisionChoice, typer.Option("--precision", help=PRECISION_HELP)]
-COMPILE_HELP = "Whether to compile the steps of the search, which takes half a minute at the start; auto: on a GPU."
-CompileOption = Literal["auto", "on", "off"]
-CompileSearch = Annotated[CompileOption, typer.Option("--compile", help=COMPILE_HELP)]
-SHORTLIST_HELP = "Search only among the words of the model's shortlist (`interlinear shortlist`): faster, on a CPU."
-UseShortlist = Annotated[bool, typer.Option("--shortlist", help=SHORTLIST_HELP)]
+PrecisionName = Annotated[
+    PrecisionChoice,
+    typer.Option(
+        "--precision",
+        help="Precision of computation; bf16 is faster on processors that support it, int8 on most CPUs; auto chooses.",
+    ),
+    SHARED,
+]
+CompileSearch = Annotated[
+    Literal["auto", "on", "off"],
+    typer.Option(
+        "--compile",
+        help="Whether to compile the steps of the search, which takes half a minute at the start; auto: on a GPU.",
+    ),
+    SHARED,
+]
+UseShortlist = Annotated[
+    bool,
+    typer.Option(
+        "--shortlist",
+        help="Search only among the words of the model's shortlist (`interlinear shortlist`): faster, on a CPU.",
+    ),
+    SHARED,
+]
 
 
-def check_figure_file(path: Path) -> Path:
+def check_figure_file(path: Path | None) -> Path | None:
     """Raises UsageError, before any work is done, for a suffix that is not a supported image format."""
     from interlinear.figures.style import check_suffix
 
-    check_suffix(path)
+    if path:
+        check_suffix(path)
     return path
 
 
 FigureFile = Annotated[
-    Path, typer.Option("--output", callback=check_figure_file, metavar="FILE", help="A .png, .svg or .pdf file.")
-]
+    Path | None,
+    typer.Option(
+        "--output", callback=check_figure_file, metavar="FILE", show_default=False,
+        help="A .png, .svg or .pdf file; else KIND.png.",
+    ),
+    SHARED,
+]  # fmt: skip
 FontFile = Annotated[
     Path | None,
     typer.Option(
         "--font", exists=True, dir_okay=False, metavar="FILE", show_default=False,
         help="Font for words, .ttf or .otf; else installed fonts that cover their characters.",
     ),
+    SHARED,
 ]  # fmt: skip
-Workers = Annotated[
-    str, typer.Option(metavar="N|MIN:MAX", help="Number of training processes; a range: as many as resources allow.")
-]
 LocalWorkers = Annotated[
     str | None,
     typer.Option(
@@ -177,7 +234,7 @@ TrainingCluster = Annotated[
 DataCluster = Annotated[
     str | None, typer.Option(metavar="URI", show_default=False, help="A running Ray cluster; else this machine.")
 ]
-RunsFolder = Annotated[Path, typer.Option(metavar="FOLDER", help="Where runs are kept.")]
+RunsFolder = Annotated[Path, typer.Option(metavar="FOLDER", help="Where runs are kept."), SHARED]
 Resume = Annotated[bool, typer.Option("--resume", help="Continue from the newest checkpoint of that name.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 STDIN = Path("-")
@@ -238,13 +295,6 @@ ImageFolder = Annotated[
         help="Folder of pictures: N.jpg, N.png or N.webp belongs to line N. A line may have none.",
     ),
 ]  # fmt: skip
-ImageNames = Annotated[
-    Path | None,
-    typer.Option(
-        "--images", exists=True, dir_okay=False, metavar="FILE", show_default=False,
-        help="File names of the pictures in --image-dir, one per line; an empty line for none.",
-    ),
-]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -269,7 +319,6 @@ class TestSetSource:
     data_root: DataRoot = None
     mt: MtFile = None
     image_dir: ImageFolder = None
-    images: ImageNames = None
     no_images: Annotated[bool, typer.Option("--no-images", help="Ignore the pictures.")] = False
     tokenised: Annotated[bool, typer.Option("--tokenised", help="Words in the files are separated by spaces.")] = False
 
@@ -297,13 +346,12 @@ Lowercase = Annotated[
     bool | None,
     typer.Option("--lowercase/--natural-case", show_default=False, help="Ignore case; else as the data set states."),
 ]
-ClusterAddress = Annotated[
-    str,
-    typer.Option(
-        metavar="URL", envvar="RAY_API_SERVER_ADDRESS", show_default=False,
-        help="The cluster's dashboard, http://HOST:8265.",
-    ),
-]  # fmt: skip
+DASHBOARD = typer.Option(
+    "--address", metavar="URL", envvar="RAY_API_SERVER_ADDRESS", show_default=False,
+    help="The cluster's dashboard, http://HOST:8265.",
+)  # fmt: skip
+ClusterAddress = Annotated[str, DASHBOARD]
+JobsAddress = Annotated[str, DASHBOARD, SHARED]
 WaitForJob = Annotated[bool, typer.Option("--wait", help="Wait for the job to end, and exit with its exit code.")]
 
 

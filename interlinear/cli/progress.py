@@ -115,7 +115,7 @@ def report_outcome(
     name, version, model = log.register, tracker and tracker.version, str(outcome.bundle)
     split = "test" if open_dataset(data, data_root).has_split("test") else "dev"
     options = ["--data-root", data_root] if data_root else []
-    options += ["--tracking", log.tracking] if log.tracking else []
+    options += ["--tracking", log.store] if log.store else []
     if tracker and name and version:
         model = f"models:/{name}/{version}"
         same = f", with the same weights as version {tracker.same_as}" if tracker.same_as else ""
@@ -124,7 +124,7 @@ def report_outcome(
         say(f"warning: {outcome.baseline}. Bring more data, or train longer.")
     if tracker and name and version:
         served = f"models:/{name}@champion" if tracker.champion == version else model
-        store = ["--tracking", log.tracking] if log.tracking else []
+        store = ["--tracking", log.store] if log.store else []
         say(f"serve it: {shell_command('serve', '--model', f'{name}={served}', *store)}")
     say(f"evaluate it: {shell_command('evaluate', model, '--data', data, '--split', split, *options)}")
     if tracker and name and version:

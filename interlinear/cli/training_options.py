@@ -5,9 +5,11 @@ from typing import Annotated
 
 import typer
 
-from interlinear.cli.options import DataName, Gpu, RecipeName, Resume, Settings, Tracking
+from interlinear.cli.options import DataName, Gpu, LocalWorkers, RecipeName, Resume, Settings, Tracking
 from interlinear.cli.parallel_text import OwnText
 from interlinear.errors import UsageError
+
+NO_TRACKING = "none"  # as --tracking: nothing is logged
 
 
 @dataclass(frozen=True)
@@ -18,21 +20,21 @@ class TrackingOptions:
         str | None, typer.Option(metavar="NAME", show_default=False, help="Register the model under this name.")
     ] = None
     tracking: Tracking = None
-    experiment: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", show_default=False, help="MLflow's experiment; else the data set's name."),
-    ] = None
-    parent: Annotated[
-        str | None, typer.Option(metavar="RUN", show_default=False, help="ID of the parent run in MLflow.")
-    ] = None
-    no_tracking: Annotated[bool, typer.Option("--no-tracking", help="Do not log to MLflow.")] = False
+
+    @property
+    def logged(self) -> bool:
+        """Whether the training is logged."""
+        return self.tracking != NO_TRACKING
+
+    @property
+    def store(self) -> str | None:
+        """MLflow's address; None: by default, or without logging."""
+        return self.tracking if self.logged else None
 
     def check(self) -> None:
-        """Raises UsageError for options that have no effect with --no-tracking."""
-        if self.no_tracking and (self.register or self.tracking or self.experiment or self.parent):
-            raise UsageError(
-                "--no-tracking", "the other options of MLflow have no effect with it", "leave it or them out"
-            )
+        """Raises UsageError for a model to be registered where nothing is logged."""
+        if self.register and not self.logged:
+            raise UsageError(f"--tracking {NO_TRACKING}", "--register needs a registry", "leave one of them out")
 
 
 @dataclass(frozen=True)
@@ -43,11 +45,8 @@ class TrainingOptions:
     data: DataName = None
     own_text: OwnText = OwnText()
     settings: Settings = None
+    workers: LocalWorkers = None
     gpu: Gpu = False
-    no_cuda_graphs: Annotated[
-        bool,
-        typer.Option("--no-cuda-graphs", help="With --gpu: launch every operation of an update by itself."),
-    ] = False
     run: Annotated[
         str | None,
         typer.Option("--run", metavar="NAME", show_default=False, help="The run's name; else RECIPE-DATASET."),
@@ -66,14 +65,6 @@ class TrainingOptions:
         ),
     ] = None
     log: TrackingOptions = TrackingOptions()
-
-    def check(self) -> None:
-        """Raises UsageError for options that have no effect with, or without, another one."""
-        if self.no_cuda_graphs and not self.gpu:
-            raise UsageError(
-                "--no-cuda-graphs", "CUDA graphs are used on GPUs only", "leave it out, or train with --gpu"
-            )
-        self.log.check()
 
     def data_set(self) -> str:
         """The data set, which is made if the options name text of one's own. Raises UsageError, DataError."""

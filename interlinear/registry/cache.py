@@ -102,7 +102,9 @@ class ModelCache:
             self._record_resolution(reference, stored, lease.folder, store.uri)
         except OSError as error:
             raise RegistryError(
-                str(reference), f"it cannot be kept in {self.folder} ({error.strerror or error})", "see --cache"
+                str(reference),
+                f"it cannot be kept in {self.folder} ({error.strerror or error})",
+                "see the setting cache",
             ) from error
         return LocalBundle(bundle, stored.name, stored.version, stored.source, lease)
 

@@ -84,7 +84,7 @@ class SuggestionStore:
     written; the constructor raises UsageError for an invalid URL."""
 
     def __init__(self, uri: str | Path) -> None:
-        remedy = "name the store of a service that has --suggestions, with --keys"
+        remedy = "name the store of a service that keeps suggestions, with --keys"
         self._database = Database(uri, "suggestions", _create_schema, remedy)
         self.name = self._database.name
 
@@ -155,5 +155,5 @@ def _create_schema(connection: Connection, path: Path | None, create: bool) -> N
     if path is None:  # services that start at the same time create it once
         connection.execute(select(func.pg_advisory_xact_lock(WRITE_LOCK)))
     if path and not create and SUGGESTIONS.name not in inspect(connection).get_table_names():
-        raise StoreError(str(path), "there are no suggestions in it", "start the service with --suggestions")
+        raise StoreError(str(path), "there are no suggestions in it", "start the service with --set suggestions=true")
     metadata.create_all(connection)

@@ -59,7 +59,7 @@ class Training:
         self.folder, self.storage = host.seen(host.folder.parent / "runs" / run), storage
         self.said: list[OutputLine] = []
         self.process = host.run(
-            sys.executable, "-m", "interlinear", "train", "rnnsearch", "--data", "toy.yaml", "--no-tracking",
+            sys.executable, "-m", "interlinear", "train", "rnnsearch", "--data", "toy.yaml", "--tracking", "none",
             "--run", run, *given, *more, output=theirs, **environment,
         )  # fmt: skip
         os.close(theirs)

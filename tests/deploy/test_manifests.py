@@ -15,16 +15,15 @@ import pytest
 import sqlalchemy
 import yaml
 from promql_parser import parse as parse_promql
-from typer.main import get_command
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from interlinear.cli import app
 from interlinear.errors import KeyFileError
 from service import ray_serve
 from service.auth.key_cache import KeyCache
 from service.auth.key_store import KeyStore
 from service.metrics import Metrics
 from service.settings import Settings
+from tests.deploy.calls import options_of
 from tests.interlinear.registry.servers import postgres
 
 pytestmark = pytest.mark.slow
@@ -481,12 +480,11 @@ def test_the_first_start_of_postgresql_creates_the_keys_database(tmp_path, right
 
 
 def test_training_jobs_use_existing_command_options():
-    verbs = get_command(app).commands
     (job,) = [document for file, document in DOCUMENTS if document["kind"] == "RayJob"]
     submitter, services = PODS["submit.yaml Job"]["spec"]["containers"][0], []
     for command in (submitter["command"], shlex.split(job["spec"]["entrypoint"])):
         assert command[0] == "interlinear"
-        given = verbs[command[1]].make_context(command[1], command[2:]).params
+        given = options_of(command[1:])
         assert given["storage"].startswith(MOUNTED) and given["register"] == "de-en"
         services.append(given["address"])
     (cluster,) = [document for _, document in DOCUMENTS if document["kind"] == "RayCluster"]

@@ -9,11 +9,10 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from typer.main import get_command
 
-from interlinear.cli import app
 from service.auth.key_cache import KeyCache
 from service.auth.key_store import KeyStore
+from tests.deploy.calls import options_of
 from training.data.dataset import dataset_names
 
 pytestmark = pytest.mark.slow
@@ -138,7 +137,7 @@ def test_a_corpus_is_downloaded_before_a_training_reads_it(name):
 def ray_page_command(verb: str) -> dict[str, object]:
     """The values of a command on the page about Ray."""
     (command,) = re.findall(rf"interlinear ({verb} rnnsearch .*)\n", page("deploy-ray.md").replace("\\\n", " "))
-    return get_command(app).commands[verb].make_context(verb, shlex.split(command)[1:]).params
+    return options_of(shlex.split(command))
 
 
 def test_a_job_on_a_ray_cluster_is_the_training_of_the_page():

@@ -125,7 +125,7 @@ def test_unpacked_outputs_have_the_score_of_the_table(kept: Path, capsys: pytest
         assert outputs.read_text().splitlines() == SYSTEMS[row.system]
         capsys.readouterr()
         words = ["--data", str(kept / "data.yaml"), "--metrics", "ter", "--json"]
-        assert cli.run(["evaluate", str(outputs), *words]) == 0
+        assert cli.run(["evaluate-outputs", str(outputs), *words]) == 0
         assert json.loads(capsys.readouterr().out)["ter"]["score"] == pytest.approx(row.ours)
 
 

@@ -140,7 +140,7 @@ def running(made: Registered, tmp_path_factory) -> Iterator[Running]:
     cache.mkdir()
     mounted = not subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={ROOM}", "none", cache], check=False).returncode
     made.promote(1)
-    options = ["--model", f"mt={ALIAS}", "--tracking", made.tracking, "--cache", str(cache), "--device", "cpu,cpu"]
+    options = ["--model", f"mt={ALIAS}", "--tracking", made.tracking, "--set", f"cache={cache}", "--device", "cpu,cpu"]
     slow = {"POLL_SECONDS": "0.2", "HEADER_SECONDS": str(HEADER_SECONDS), "SLOTS": "8", "THREADS": "1"}
     environment = {f"INTERLINEAR_SERVE_{name}": setting for name, setting in slow.items()}
     try:

@@ -39,7 +39,7 @@ def replicas(child: subprocess.Popen[str]) -> int:
 @pytest.mark.ci
 @pytest.mark.timeout(600)
 def test_replicas_answer_scale_follow_the_alias_and_shut_down(registered, tmp_path):
-    options = ["--ray", "--replicas", "1:2", "--model", "de-en=models:/mt@champion", "--poll", "0.5"]
+    options = ["--ray", "--replicas", "1:2", "--model", "de-en=models:/mt@champion", "--set", "poll_seconds=0.5"]
     environment = {"INTERLINEAR_SERVE_SLOTS": "2", "INTERLINEAR_SERVE_CACHE": str(tmp_path / "cache")}
     with process(*options, folder=tmp_path, MLFLOW_TRACKING_URI=registered.tracking, **environment) as child:
         url, over = address(child), threading.Event()
@@ -118,7 +118,7 @@ def test_a_model_that_cannot_be_loaded_is_reported(tmp_path):
         (["--address", "auto"], "is for a service on Ray"),
         (["--ray", "--replicas", "3:1"], "is neither a number"),
         (["--ray", "--replicas", "many"], "is neither a number"),
-        (["--ray", "--suggestions"], "needs a store that all replicas share"),
+        (["--ray", "--set", "suggestions=true"], "needs a store that all replicas share"),
         (["--ray", "--address", "nowhere"], "is not a Ray cluster's address"),
     ],
 )

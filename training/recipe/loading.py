@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import BaseModel, ValidationError
 
 from interlinear.config import RecurrentArchitecture, TransformerArchitecture
@@ -20,7 +19,7 @@ from training.recipe.settings import (
     TextSettings,
     TrainingSettings,
 )
-from training.yaml_files import error_message, is_yaml_file, load_yaml, read_mapping, resource_folder
+from training.yaml_files import error_message, is_yaml_file, load_yaml, parse_settings, read_mapping, resource_folder
 
 
 def load_recipe(name: str, overrides: Sequence[str] = (), defaults: Mapping[str, Any] | None = None) -> Recipe:
@@ -34,15 +33,8 @@ def load_recipe(name: str, overrides: Sequence[str] = (), defaults: Mapping[str,
     for key, value in (defaults or {}).items():
         if not is_unset(content, key) and not is_for_missing_source(content, key):
             set_key(content, key, value, name)
-    for override in overrides:
-        key, equals, value = override.partition("=")
-        if not equals or not key.strip():
-            raise RecipeError(override, "this is no setting", "write --set key=value, for example model.layers=2")
-        try:
-            set_key(content, key.strip(), load_yaml(value), name)
-        except yaml.YAMLError as error:
-            reason = f": {error.problem}" if isinstance(error, yaml.MarkedYAMLError) and error.problem else ""
-            raise RecipeError(key, f"the value {value!r} is no YAML{reason}") from None
+    for key, value in parse_settings(overrides):
+        set_key(content, key, value, name)
     return validate_recipe(name, content)
 
 

@@ -7,6 +7,7 @@ time. Only at the start is an unavailable store an error.
 """
 
 import json
+import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterable
@@ -50,6 +51,7 @@ from training.tracking.figures import attention_figures, learning_curve_figure
 from training.tracking.metric_queue import MetricQueue, ScoredModel, SystemMetrics, retry_while_away, run_tags
 from training.tuning.record import EpochResult
 
+EXPERIMENT, PARENT_RUN = "MLFLOW_EXPERIMENT_NAME", "INTERLINEAR_PARENT_RUN"  # environment variables
 END_TAGS = {"error", "stopped"}  # tags with the reason why a training ended
 RETRY_SECONDS = 300.0  # seconds to wait for an unavailable store when the training has ended
 
@@ -66,15 +68,17 @@ class Tracker:
         say: Callable[[str], None] | None = None,
         parent: str | None = None,
     ) -> None:
-        """`register`: the name for the registered model; `experiment`: by default the data set's name; `say`: prints a
-        message; `parent`: the run in which this one is nested, by default that of the model that it starts from.
+        """`register`: the name for the registered model; `experiment`: by default that of the environment variable
+        MLFLOW_EXPERIMENT_NAME, or the data set's name; `say`: prints a message; `parent`: the run in which this one is
+        nested, by default that of INTERLINEAR_PARENT_RUN, or of the model that it starts from.
 
         Raises RegistryError, within seconds, when the store cannot be reached, and UsageError for an invalid name.
         """
         if register is not None:
             check_name(register)
         self.store = MlflowStore(tracking, create=True)
-        self.register, self.experiment, self.parent = register, experiment, parent
+        self.register, self.experiment = register, experiment or os.environ.get(EXPERIMENT)
+        self.parent = parent or os.environ.get(PARENT_RUN)
         self.say = say or partial(print, file=sys.stderr)
         self.job: TrainingJob | None = None
         self.tags: dict[str, str] = {}

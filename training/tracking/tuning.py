@@ -1,5 +1,6 @@
 """Records a tuning in MLflow: a run for the tuning, and in it a run for each trial, as `train` records them."""
 
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -11,7 +12,7 @@ from interlinear.registry.curves import RUN_RECORD, RunRecord, create_group
 from interlinear.registry.store import MlflowStore
 from training.data.arrays import write_atomically
 from training.events import EpochReport, Outcome, StartReport, StepReport, TrainingJob
-from training.tracking.run import Tracker
+from training.tracking.run import EXPERIMENT, Tracker
 from training.tuning.record import METRIC_NAMES, TuningRecord, read_epochs
 
 STOPPED = "by ASHA, between two epochs"
@@ -27,13 +28,14 @@ class TrialTrackers:
         self,
         folder: Path,
         jobs: Mapping[str, TrainingJob],
-        experiment: str,
+        dataset: str,
         tags: Mapping[str, str],
         tracking: str | None,
         say: Callable[[str], None],
     ) -> None:
         """`folder`: the tuning's, which has the name of the parent run. Raises RegistryError, within seconds, when the
         store cannot be reached."""
+        experiment = os.environ.get(EXPERIMENT) or dataset
         self.store = MlflowStore(tracking, create=True)
         self.folder, self.jobs, self.experiment, self.tracking, self.say = folder, jobs, experiment, tracking, say
         self.trackers: dict[str, Tracker] = {}

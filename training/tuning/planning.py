@@ -21,6 +21,7 @@ SHARED_KEYS = {
     "training.max_length": "it decides which dev sentences are scored: give it with --set",
     "training.epochs": "it is the budget of every trial: give it with --epochs",
 }
+REDUCTION = 2.0  # of so many trials that come as far, ASHA lets about one go on
 TOKEN_KEYS = ("target.", "joint_vocabulary")  # keys that change what a target token is
 MERGED_KEYS = "sources."  # as well, with one vocabulary for sources and target
 
@@ -37,7 +38,6 @@ class TuningRequest:
     seed: int = 1
     epochs: int | None = None
     grace: int = 1
-    reduction: float = 2
     runs: Path = Path("runs")
     run: str | None = None
     data_root: Path | None = None
@@ -90,7 +90,7 @@ def plan_tuning(request: TuningRequest) -> TuningRecord:
         seed=request.seed,
         epochs=request.epochs,
         grace=request.grace,
-        reduction=request.reduction,
+        reduction=REDUCTION,
         metric=recipe.training.score,
         trials=[],
     )
@@ -174,12 +174,11 @@ def check_same_tuning(record: TuningRecord, request: TuningRequest) -> None:
         "--seed": request.seed,
         "--epochs": request.epochs,
         "--grace": request.grace,
-        "--reduction": request.reduction,
     }
     before: dict[str, object] = dict(
         zip(
             asked,
-            (record.recipe, record.data, record.settings, record.seed, record.epochs, record.grace, record.reduction),
+            (record.recipe, record.data, record.settings, record.seed, record.epochs, record.grace),
             strict=True,
         )
     )

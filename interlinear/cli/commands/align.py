@@ -35,9 +35,6 @@ def align(
             "--adapt", help="First train a copy of MODEL (and of --reverse) on the pairs, for some minutes at most."
         ),
     ] = False,
-    seed: Annotated[
-        int | None, typer.Option(min=0, metavar="N", show_default=False, help="With --adapt; else 1.")
-    ] = None,
     save: Annotated[
         Path | None,
         typer.Option(
@@ -86,20 +83,17 @@ def align(
                 "--by": by,
                 "--reverse": reverse,
                 "--adapt": adapt or None,
-                "--seed": seed,
                 "--device": None if device == "cpu" else device,
             },
         )
         check_save(model, save)
         return print_outcomes(align_statistically(pairs, model, symmetrize, tokenised, save), as_json).code
     check_save(None if adapt else model, save)
-    if seed is not None and not adapt:
-        raise UsageError("--seed", "nothing is drawn at random", "say --adapt, or leave it out")
     aligner = load_aligner(model, by, reverse, symmetrize, tokenised, device, tracking)
     if adapt:
         listed = list(pairs)
         names = [model, *([reverse] if reverse else [])]
-        aligner = adapt_models(aligner, names, listed, 1 if seed is None else seed, save)
+        aligner = adapt_models(aligner, names, listed, save)
         pairs = iter(listed)
     printed = print_outcomes(align_pairs(aligner, pairs), as_json)
     unknown = aligner.unknown

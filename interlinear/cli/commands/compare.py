@@ -8,7 +8,6 @@ import typer
 
 from interlinear.cli.options import (
     SYSTEM_HELP,
-    AlignedBy,
     Device,
     Json,
     Lowercase,
@@ -16,12 +15,10 @@ from interlinear.cli.options import (
     TestSetSource,
     Tokenize,
     Tracking,
-    option_groups,
 )
 from interlinear.errors import UsageError
 
 
-@option_groups
 def compare(
     models: Annotated[
         list[str],
@@ -39,15 +36,11 @@ def compare(
         "source",
         "references",
         "data_root",
-        "mt",
-        "image_dir",
-        "images",
         "tokenised",
     ] = TestSetSource(),
     metrics: MetricNames = None,
     tokenize: Tokenize = None,
     lowercase: Lowercase = None,
-    by: AlignedBy = None,
     samples: Annotated[
         int, typer.Option(min=0, metavar="N", help="Number of resamples and trials; 0: 1,000 and 10,000.")
     ] = 0,
@@ -80,17 +73,17 @@ def compare(
         format_table,
         ranking_metric,
     )
-    from interlinear.cli.evaluation.scoring import ScoringRun, load_system, needs_alignments
+    from interlinear.cli.evaluation.scoring import ScoringRun, load_system, select_metrics
 
     systems = {model: model.split(",") for model in models}
     runs = [run for names in systems.values() for run in names]
     if len(models) < 2 or len(set(runs)) < len(runs):
         raise UsageError("compare", "two different models at least are needed", "name each model once")
-    needs_alignments(metrics, by)  # raises for useless options before any model is loaded
+    select_metrics(metrics)  # raises for unknown ones before any model is loaded
     loaded = {run: load_system(run, tracking, device) for run in runs}
-    scoring = ScoringRun.of(loaded, test_set_source, metrics, tokenize, lowercase, by)
+    scoring = ScoringRun.of(loaded, test_set_source, metrics, tokenize, lowercase)
     case_metric = ranking_metric(scoring.metrics) if cases else None
-    outputs = scoring.outputs(by)
+    outputs = scoring.outputs()
     statistics = {
         metric: {name: [by_run[run] for run in names] for name, names in systems.items()}
         for metric, by_run in scoring.statistics(outputs).items()

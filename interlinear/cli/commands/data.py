@@ -2,14 +2,14 @@
 
 import json
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
 from interlinear.cli.console import download_progress, say
 from interlinear.cli.help import App
 from interlinear.cli.options import DataRoot, Json
-from interlinear.cli.parallel_text import DEFAULT_SEED, DevSize, OwnLanguages, OwnText, TestSize
+from interlinear.cli.parallel_text import OwnLanguages, OwnText
 
 app = App(help="List, download, describe and create data sets.", no_args_is_help=True)
 
@@ -115,30 +115,18 @@ def split(
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option(
-            "--output",
-            "--dataset-folder",
-            metavar="FOLDER",
-            show_default=False,
-            help="Folder for the data set; else data/NAME.",
-        ),
+        typer.Option(metavar="FOLDER", show_default=False, help="Folder for the data set; else data/NAME."),
     ] = None,
     languages: OwnLanguages = None,
-    dev: DevSize = None,
-    test: TestSize = None,
-    seed: Annotated[
-        int, typer.Option("--seed", "--split-seed", min=0, metavar="N", help="Seed of dev and test.")
-    ] = DEFAULT_SEED,
-    task: Annotated[
-        Literal["translation", "summarization"] | None,
-        typer.Option(show_default=False, help="Else summarization if both languages are one, or translation."),
-    ] = None,
+    dev: Annotated[str, typer.Option(metavar="N|N%", help="Pairs of dev; of a share, 2,000 at most.")] = "5%",
+    test: Annotated[str, typer.Option(metavar="N|N%", help="Pairs of test; of a share, 2,000 at most.")] = "5%",
+    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Seed of dev and test.")] = 1,
 ) -> None:
     """Make a data set of parallel text, as `train --source` does; prints the path of its description.
 
     Neither side of a pair of dev and test occurs again in another pair, and train has no near-duplicates of them.
     """
-    text = OwnText(source, target, None, languages, dev, test, seed, output)
-    if target is None:
-        text = OwnText(None, None, source, languages, dev, test, seed, output)
-    print(text.make(task))
+    from training.data.parallel import SplitOptions, SplitSize
+
+    options = SplitOptions(SplitSize.parse("--dev", dev), SplitSize.parse("--test", test), seed)
+    print(OwnText(source, target, languages).make(options, output))

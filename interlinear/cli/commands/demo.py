@@ -8,7 +8,6 @@ import typer
 
 def demo(
     folder: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder for all output.")] = Path("demo"),
-    fresh: Annotated[bool, typer.Option("--fresh", help="Train again even if nothing changed.")] = False,
 ) -> None:
     """Create a small corpus, train through Ray, register, evaluate, serve, translate, and stop all processes again.
 
@@ -19,4 +18,4 @@ def demo(
     from interlinear.cli.demo.demo_run import DemoRun
 
     folder.mkdir(parents=True, exist_ok=True)
-    DemoRun(folder.resolve(), Console(highlight=False, soft_wrap=True)).run_workflow(fresh)
+    DemoRun(folder.resolve(), Console(highlight=False, soft_wrap=True)).run_workflow()

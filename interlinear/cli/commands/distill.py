@@ -1,10 +1,8 @@
 """`interlinear distill`: writes a data set whose training targets are a model's outputs, for a smaller model."""
 
-from interlinear.cli.options import option_groups
 from interlinear.cli.synthetic_data.synthetic_options import DistillationOptions
 
 
-@option_groups
 def distill(options: DistillationOptions) -> None:
     """Translate the train split of a data set, so that a smaller model can learn from the outputs (Kim and Rush 2016).
 

@@ -15,14 +15,13 @@ from interlinear.cli.options import (
     FontFile,
     ModelName,
     Reverse,
-    Split,
     Symmetrize,
     TokenisedPair,
     Tracking,
 )
 from interlinear.errors import UsageError
 
-app = App(help="Draw a model's attention and alignments, or compare systems.", no_args_is_help=True)
+app = App(no_args_is_help=True)
 
 SourceText = Annotated[str, typer.Option("--source", metavar="TEXT", show_default=False, help="The text to translate.")]
 TargetText = Annotated[
@@ -34,8 +33,8 @@ Matrix = Literal["attention", "words", "gated", "next", "next-words", "next-gate
 
 
 @app.callback()
-def figures() -> None:
-    """Draw what a model does, or how systems compare. Prints the picture's path."""
+def figures(output: FigureFile = None, font: FontFile = None) -> None:
+    """Draw a model's attention and alignments, or compare systems. Prints the picture's path."""
 
 
 @app.command()
@@ -53,7 +52,7 @@ def attention(
     confidence: Annotated[
         bool, typer.Option("--confidence", help="Show the probability of every target word.")
     ] = False,
-    output: FigureFile = Path("attention.png"),
+    output: FigureFile = None,
     font: FontFile = None,
     device: Device = "cpu",
     tracking: Tracking = None,
@@ -74,27 +73,11 @@ def attention(
     explained = explain_output(model, source, target, kind, device, tracking, nulls)
     languages = Languages.of(explained.card)
     beside = explained.confidences if confidence else explained.predictions
-    print(attention_matrix(explained.explanation, output, explained.matrix, languages, beside, font))
-
-
-@app.command()
-def gated(
-    model: ModelName,
-    source: SourceText,
-    target: TargetText = None,
-    output: FigureFile = Path("gated.png"),
-    font: FontFile = None,
-    device: Device = "cpu",
-    tracking: Tracking = None,
-) -> None:
-    """Draw the gated attention, o alpha + (1 - o) beta, of a model with contextual gates."""
-    from interlinear.cli.decoding.explanation import explain_output
-    from interlinear.figures.grid import Languages
-    from interlinear.figures.matrices import attention_matrix
-
-    explained = explain_output(model, source, target, "gated", device, tracking)
-    languages = Languages.of(explained.card)
-    print(attention_matrix(explained.explanation, output, explained.matrix, languages, font=font))
+    print(
+        attention_matrix(
+            explained.explanation, output or Path("attention.png"), explained.matrix, languages, beside, font
+        )
+    )
 
 
 @app.command()
@@ -102,7 +85,7 @@ def gate(
     model: ModelName,
     source: SourceText,
     target: TargetText = None,
-    output: FigureFile = Path("gate.png"),
+    output: FigureFile = None,
     font: FontFile = None,
     device: Device = "cpu",
     tracking: Tracking = None,
@@ -112,7 +95,7 @@ def gate(
     from interlinear.figures.matrices import gate_strip
 
     explained = explain_output(model, source, target, "gated", device, tracking)
-    print(gate_strip(explained.explanation, output, explained.card.languages.get("target"), font))
+    print(gate_strip(explained.explanation, output or Path("gate.png"), explained.card.languages.get("target"), font))
 
 
 @app.command()
@@ -126,9 +109,10 @@ def alignment(
     ] = None,
     data: Annotated[
         str | None,
-        typer.Option("--data", metavar="DATASET", show_default=False, help="A data set with gold alignments, instead."),
+        typer.Option(
+            "--data", metavar="DATASET[:SPLIT]", show_default=False, help="A data set with gold alignments, instead."
+        ),
     ] = None,
-    split: Split = None,
     line: Annotated[
         int | None, typer.Option(min=1, metavar="N", show_default=False, help="Number of the pair; else the first.")
     ] = None,
@@ -136,7 +120,7 @@ def alignment(
     reverse: Reverse = None,
     symmetrize: Symmetrize = None,
     tokenised: TokenisedPair = False,
-    output: FigureFile = Path("alignment.png"),
+    output: FigureFile = None,
     font: FontFile = None,
     data_root: DataRoot = None,
     device: Device = "cpu",
@@ -148,12 +132,16 @@ def alignment(
     from interlinear.figures.grid import Languages
     from interlinear.figures.matrices import alignment_grid
 
-    gold_pair = read_gold_pair(source, target, gold, data, split, line, tokenised, data_root)
+    gold_pair = read_gold_pair(source, target, gold, data, line, tokenised, data_root)
     aligner = load_aligner(model, by, reverse, symmetrize, gold_pair.tokenised, device, tracking)
     predicted, manual = align_gold_pair(aligner, gold_pair)
     links = [(link.source, link.target) for link in predicted.links]
     languages = Languages.of(aligner.forward.bundle.card)
-    print(alignment_grid(predicted.source, predicted.target, links, manual, output, languages, font))
+    print(
+        alignment_grid(
+            predicted.source, predicted.target, links, manual, output or Path("alignment.png"), languages, font
+        )
+    )
 
 
 app.command()(figure_systems.lengths)

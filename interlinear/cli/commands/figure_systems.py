@@ -7,15 +7,12 @@ import typer
 
 from interlinear.cli.console import say
 from interlinear.cli.options import (
+    DataRoot,
     Device,
     FigureFile,
     FontFile,
-    Lowercase,
     MetricNames,
-    TestSetSource,
-    Tokenize,
     Tracking,
-    option_groups,
 )
 from interlinear.errors import UsageError
 
@@ -32,13 +29,17 @@ Runs = Annotated[
         help="A run's folder, or runs:/ID. Runs of one name, else of one recipe, are seeds of a system.",
     ),
 ]  # fmt: skip
-TestSetOptions = Annotated[TestSetSource, "data", "split", "source", "references", "tokenised", "data_root"]
+TestData = Annotated[
+    str,
+    typer.Option(
+        "--data", metavar="DATASET[:SPLIT]", show_default=False, help="A data set's name or YAML; its test split, else."
+    ),
+]
 
 
-@option_groups
 def lengths(
     models: Systems,
-    test_set_source: TestSetOptions = TestSetSource(),
+    data: TestData,
     longer_than: Annotated[
         list[int] | None,
         typer.Option(min=0, metavar="N", show_default=False, help="A threshold; may be repeated. Else 0, 10, ..., 60."),
@@ -47,10 +48,9 @@ def lengths(
         str | None,
         typer.Option("--metric", metavar="NAME", show_default=False, help="A metric's name; else the task's first."),
     ] = None,
-    tokenize: Tokenize = None,
-    lowercase: Lowercase = None,
-    output: FigureFile = Path("lengths.png"),
+    output: FigureFile = None,
     font: FontFile = None,
+    data_root: DataRoot = None,
     device: Device = "cpu",
     tracking: Tracking = None,
 ) -> None:
@@ -64,30 +64,23 @@ def lengths(
 
     if metric and len(selected := select_metrics(metric)) > 1:
         raise UsageError(f"--metric {metric}", "these are several scores", f"name one, as {selected[0].name}")
-    if test_set_source.references and not test_set_source.source and not test_set_source.data:
-        raise UsageError(
-            "--source", "sentences go by the number of their source's words", "give the file of sources too"
-        )
-    scores = score_systems(models, test_set_source, metric, tokenize, lowercase, device, tracking)
+    scores = score_systems(models, data, data_root, metric, device, tracking)
     chosen_metric = next(iter(scores.statistics))
     curves = [
         score_curve_by_length(name, scores.words, chosen_metric, statistics, longer_than or THRESHOLDS)
         for name, statistics in scores.statistics[chosen_metric].items()
     ]
     say(f"{chosen_metric.name.upper()}: {scores.signatures[chosen_metric]}")
-    print(score_by_length(curves, chosen_metric.name.upper(), output, font))
+    print(score_by_length(curves, chosen_metric.name.upper(), output or Path("lengths.png"), font))
 
 
-@option_groups
 def systems(
     models: Systems,
-    test_set_source: TestSetOptions = TestSetSource(),
+    data: TestData,
     metrics: MetricNames = None,
-    tokenize: Tokenize = None,
-    lowercase: Lowercase = None,
-    samples: Annotated[int, typer.Option(min=0, metavar="N", help="Number of resamples; 0: 1,000.")] = 0,
-    output: FigureFile = Path("systems.png"),
+    output: FigureFile = None,
     font: FontFile = None,
+    data_root: DataRoot = None,
     device: Device = "cpu",
     tracking: Tracking = None,
 ) -> None:
@@ -98,16 +91,17 @@ def systems(
 
     if len(models) < 2:
         raise UsageError("figure systems", "one system alone cannot be compared", "name two or more")
-    system_scores = score_systems(models, test_set_source, metrics, tokenize, lowercase, device, tracking)
+    system_scores = score_systems(models, data, data_root, metrics, device, tracking)
     comparisons = []
     for metric, by_system in system_scores.statistics.items():
         say(f"{metric.name.upper()}: {system_scores.signatures[metric]}")
         runs = {name: [statistics] for name, statistics in by_system.items()}
         scores = []
-        for result in compare(metric, runs, "bootstrap", system_scores.signatures[metric], samples).systems:
+        for result in compare(metric, runs, "bootstrap", system_scores.signatures[metric]).systems:
             assert result.low is not None and result.high is not None  # the bootstrap has intervals
             scores.append(SystemScore(result.system, result.score, result.low, result.high, result.p_value))
         comparisons.append(Comparison(metric.name.upper(), tuple(scores)))
+    output = output or Path("systems.png")
     if len(comparisons) == 1:
         print(system_comparison(scores, f"{metric.name.upper()} with 95 % intervals", output, font))
     else:
@@ -124,7 +118,7 @@ def curves(
             help="A curve in MLflow, dev/... or epoch/...; may be repeated. Else dev/bleu.",
         ),
     ] = None,
-    output: FigureFile = Path("curves.png"),
+    output: FigureFile = None,
     font: FontFile = None,
     tracking: Tracking = None,
 ) -> None:
@@ -134,4 +128,4 @@ def curves(
     from interlinear.registry.curves import DEV_BLEU, read_run_curves
 
     read = [(name, read_run_curves(run, tracking)) for name, run in map(split_name, runs)]
-    print(learning_curves(curve_panels(read, metric or [DEV_BLEU]), output, font))
+    print(learning_curves(curve_panels(read, metric or [DEV_BLEU]), output or Path("curves.png"), font))

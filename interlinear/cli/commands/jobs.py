@@ -9,10 +9,10 @@ import typer
 
 from interlinear.cli.console import DONE, say
 from interlinear.cli.help import App
-from interlinear.cli.options import ClusterAddress, Json, WaitForJob
+from interlinear.cli.options import DASHBOARD, JobsAddress, Json, WaitForJob
 from interlinear.installation import shell_command
 
-app = App(help="List, follow, stop and resume submitted trainings.", no_args_is_help=True)
+app = App(no_args_is_help=True)
 
 Name = Annotated[
     str, typer.Argument(metavar="NAME", show_default=False, help="A run's name, for its last job; or a job's name.")
@@ -21,8 +21,13 @@ Name = Annotated[
 COLUMNS = ("NAME", "JOB", "STATE", "BEGAN", "TOOK", "RECIPE", "DATA", "BY")
 
 
+@app.callback()
+def cluster(address: Annotated[str | None, DASHBOARD] = None) -> None:
+    """List, follow, stop and resume submitted trainings."""
+
+
 @app.command("list")
-def list_jobs(address: ClusterAddress, as_json: Json = False) -> None:
+def list_jobs(as_json: Json = False, *, address: JobsAddress) -> None:
     """List the cluster's jobs, running and ended."""
     from interlinear.cli.job_output import as_record
     from interlinear.cli.progress import format_duration
@@ -53,7 +58,7 @@ def list_jobs(address: ClusterAddress, as_json: Json = False) -> None:
 @app.command()
 def logs(
     name: Name,
-    address: ClusterAddress,
+    address: JobsAddress,
     follow: Annotated[bool, typer.Option("--follow", help="Print new output until the job ends.")] = False,
 ) -> int:
     """Print a job's output; with --follow also new output until the job ends, and exit with its exit code."""
@@ -69,7 +74,7 @@ def logs(
 
 
 @app.command()
-def stop(name: Name, address: ClusterAddress) -> None:
+def stop(name: Name, address: JobsAddress) -> None:
     """Ask a job to save its state and to end. `jobs resume` continues it."""
     from training.ray.jobs import STOP_SECONDS, Cluster
 
@@ -80,7 +85,7 @@ def stop(name: Name, address: ClusterAddress) -> None:
 
 
 @app.command()
-def resume(name: Name, address: ClusterAddress, wait: WaitForJob = False) -> int:
+def resume(name: Name, address: JobsAddress, wait: WaitForJob = False) -> int:
     """Submit an ended job again with the same options; it continues from its newest checkpoint."""
     from interlinear.cli.job_output import report_submission
     from training.ray.jobs import Cluster

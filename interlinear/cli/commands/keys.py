@@ -8,14 +8,14 @@ import typer
 
 from interlinear.cli.console import say
 from interlinear.cli.help import App
-from interlinear.cli.options import Json
+from interlinear.cli.options import SHARED, Json
 from interlinear.errors import UsageError
 from service.auth.scopes import Scope
 
 if TYPE_CHECKING:
     from service.auth.key_store import ApiKey
 
-app = App(help="Create, list, revoke and import API keys of a service.", no_args_is_help=True)
+app = App(no_args_is_help=True)
 
 Keys = Annotated[
     str,
@@ -25,8 +25,14 @@ Keys = Annotated[
         envvar="INTERLINEAR_SERVE_KEYS",
         help="The key store: an SQLite file, or postgresql://USER@HOST/DATABASE.",
     ),
+    SHARED,
 ]
 COLUMNS = ("NAME", "ID", "STATE", "CREATED", "EXPIRES", "QUOTA/DAY", "USED TODAY", "RATE/S", "SCOPES")
+
+
+@app.callback()
+def store(keys: Keys = "keys.db") -> None:
+    """Create, list, revoke and import API keys of a service."""
 
 
 @app.command()
@@ -56,7 +62,8 @@ def add(
         list[Scope] | None,
         typer.Option("--scope", show_default="translate", help="Permitted use; may be repeated."),
     ] = None,
-    keys: Keys = "keys.db",
+    *,
+    keys: Keys,
 ) -> None:
     """Create a key and print it, once: only its hash is stored. A running service accepts it within a second."""
     from service.auth.key_store import KeyStore
@@ -75,7 +82,7 @@ def add(
 
 
 @app.command("list")
-def list_keys(keys: Keys = "keys.db", as_json: Json = False) -> None:
+def list_keys(keys: Keys, as_json: Json = False) -> None:
     """List the keys with their state, limits and usage; the keys themselves are not shown."""
     from service.auth.key_store import KeyStore
 
@@ -121,7 +128,7 @@ def key_record(key: "ApiKey", now: datetime) -> dict[str, str | int | float | li
 @app.command()
 def revoke(
     name: Annotated[str, typer.Argument(metavar="NAME", show_default=False, help="A key's name or ID.")],
-    keys: Keys = "keys.db",
+    keys: Keys,
 ) -> None:
     """Revoke a key permanently. A running service refuses it within a second."""
     from service.auth.key_store import KeyStore
@@ -133,7 +140,7 @@ def revoke(
 @app.command("import")
 def import_keys(
     source: Annotated[str, typer.Argument(metavar="FILE|URL", show_default=False, help="The store to import from.")],
-    keys: Keys = "keys.db",
+    keys: Keys,
 ) -> None:
     """Import the keys of another file or database: they work as before, with their limits and today's usage."""
     from service.auth.key_store import KeyStore

@@ -1,19 +1,14 @@
 """The command `prepare`: prepares a data set for training."""
 
-from pathlib import Path
-
-from interlinear.cli.options import DataCluster, DataName, DataRoot, PreparedFolder, RecipeName, Settings, option_groups
-from interlinear.cli.parallel_text import OwnText
+from interlinear.cli.options import PREPARED, DataCluster, DataRoot, PreparedFolder, RecipeName, Settings, TrainingData
 
 
-@option_groups
 def prepare(
     recipe: RecipeName,
-    data: DataName = None,
-    own_text: OwnText = OwnText(),
+    data: TrainingData,
     settings: Settings = None,
     data_root: DataRoot = None,
-    prepared: PreparedFolder = Path("prepared"),
+    prepared: PreparedFolder = PREPARED,
     address: DataCluster = None,
 ) -> None:
     """Learn vocabularies and convert a data set to ids, once; prints the folder. On a Ray cluster an interrupted
@@ -22,7 +17,7 @@ def prepare(
     from training.recipe import load_recipe
     from training.runs.job import prepare_data
 
-    dataset = open_dataset(own_text.data_set(data, recipe, settings or ()), data_root)
+    dataset = open_dataset(data, data_root)
     read = load_recipe(recipe, settings or (), dataset.defaults)
     if address is None:
         print(prepare_data(read, dataset, prepared).folder)

@@ -1,10 +1,8 @@
 """`interlinear round-trip`: writes a data set of artificial post-edits beside real ones, for automatic post-editing."""
 
-from interlinear.cli.options import option_groups
 from interlinear.cli.synthetic_data.synthetic_options import RoundTripOptions
 
 
-@option_groups
 def round_trip(options: RoundTripOptions) -> None:
     """Make artificial post-edits from text in the target language, by translating it to the source language and back.
 

@@ -10,20 +10,22 @@ from interlinear.cli.commands.keys import Keys
 from interlinear.cli.console import say
 from interlinear.cli.help import App
 from interlinear.cli.options import DataRoot, Json
-from interlinear.cli.parallel_text import DEFAULT_SEED, DEFAULT_SIZE, DevSize, OwnLanguages, TestSize
-from interlinear.errors import UsageError
+from interlinear.cli.parallel_text import OwnLanguages
 
-app = App(
-    help="List, export and delete the corrected translations that a service's callers sent.", no_args_is_help=True
-)
+app = App(no_args_is_help=True)
 
 KeyName = Annotated[
     str | None, typer.Option("--key", metavar="NAME", show_default=False, help="Only those of this key, by its name.")
 ]
 
 
+@app.callback()
+def store(keys: Keys = "keys.db") -> None:
+    """List, export and delete the corrected translations that a service's callers sent."""
+
+
 @app.command("list")
-def list_suggestions(keys: Keys = "keys.db", key: KeyName = None, as_json: Json = False) -> None:
+def list_suggestions(key: KeyName = None, as_json: Json = False, *, keys: Keys) -> None:
     """List the suggestions in the order of their arrival: id, date, key, languages, text and translation."""
     from service.store.suggestion_store import SuggestionStore
 
@@ -69,10 +71,9 @@ def export(
         ),
     ] = None,
     data_root: DataRoot = None,
-    dev: DevSize = None,
-    test: TestSize = None,
     key: KeyName = None,
-    keys: Keys = "keys.db",
+    *,
+    keys: Keys,
 ) -> None:
     """Make a data set of the suggestions for `train --data`; prints the path of its description.
 
@@ -81,10 +82,8 @@ def export(
     """
     from interlinear.cli.suggestion_export import choose_languages, export_alone, export_with, suggested_pairs
     from service.store.suggestion_store import SuggestionStore
-    from training.data.parallel import SplitFolder, SplitOptions, SplitSize, parse_languages
+    from training.data.parallel import SplitFolder, SplitOptions, parse_languages
 
-    if extended and (dev or test):
-        raise UsageError("--dev and --test", "are those of the data set with --with", "leave them out")
     stored = SuggestionStore(keys).list(key)
     chosen = choose_languages(stored, parse_languages(languages) if languages else None)
     pairs = suggested_pairs(stored, chosen)
@@ -92,15 +91,14 @@ def export(
         added, left_out = export_with(extended, data_root, pairs, chosen, folder)
         say(f"{added:,} pairs are added to train" + (f"; {left_out:,} are nearly in dev or test" if left_out else ""))
     else:
-        sizes = SplitSize.parse("--dev", dev or DEFAULT_SIZE), SplitSize.parse("--test", test or DEFAULT_SIZE)
-        say(export_alone(pairs, chosen, folder, SplitOptions(*sizes, DEFAULT_SEED)).describe("suggestions"))
+        say(export_alone(pairs, chosen, folder, SplitOptions()).describe("suggestions"))
     print(SplitFolder(folder).description)
 
 
 @app.command()
 def delete(
     ids: Annotated[list[int], typer.Argument(metavar="ID...", show_default=False, help="Ids of `suggestions list`.")],
-    keys: Keys = "keys.db",
+    keys: Keys,
 ) -> None:
     """Delete suggestions permanently, by their ids."""
     from service.store.suggestion_store import SuggestionStore

@@ -1,35 +1,33 @@
 """The command `train`: trains a model."""
 
+import os
 from contextlib import ExitStack
 from dataclasses import replace
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from interlinear.cli.console import say, status
 from interlinear.cli.options import (
+    PREPARED,
+    RUNS,
     DataRoot,
-    LocalWorkers,
     PreparedFolder,
     RunsFolder,
     TrainingCluster,
     number_range,
-    option_groups,
 )
 from interlinear.cli.progress import ProgressLine, report_interruption, report_outcome
 from interlinear.cli.training_options import TrainingOptions
 
 
-@option_groups
 def train(
     options: TrainingOptions,
-    workers: LocalWorkers = None,
     address: TrainingCluster = None,
     no_ray: Annotated[bool, typer.Option("--no-ray", help="Train in this process, without Ray.")] = False,
     data_root: DataRoot = None,
-    prepared: PreparedFolder = Path("prepared"),
-    runs: RunsFolder = Path("runs"),
+    prepared: PreparedFolder = PREPARED,
+    runs: RunsFolder = RUNS,
 ) -> int:
     """Train a recipe's model on a data set or your own text, through Ray Train, logged to MLflow.
 
@@ -41,10 +39,10 @@ def train(
     from training.ray.capacity import check_workers, default_workers
     from training.runs.job import locked_run, plan_training, prepare_job
 
-    min_workers, max_workers = number_range("--workers", workers or "1")
+    min_workers, max_workers = number_range("--workers", options.workers or "1")
     if no_ray and (max_workers > 1 or address):
         raise UsageError("--no-ray", "several workers or an address need Ray", "leave it out, or train with one worker")
-    options.check()
+    options.log.check()
     data, log = options.data_set(), options.log
     shared_storage = None
     if options.storage:
@@ -55,7 +53,7 @@ def train(
     plan = plan_training(
         options.recipe, data, options.settings or (), data_root, runs, options.run, options.resume, shared_storage
     )
-    plan = replace(plan, cuda_graphs=not options.no_cuda_graphs)
+    plan = replace(plan, cuda_graphs=os.environ.get("INTERLINEAR_CUDA_GRAPHS") != "0")
     if no_ray and options.gpu:
         check_device("cuda")
     if address:
@@ -74,18 +72,18 @@ def train(
             )
         observers: list[Observer] = [ProgressLine()]
         tracker = None
-        if not log.no_tracking:
+        if log.logged:
             with status("opening the MLflow store"):
                 from training.tracking.run import Tracker
 
-                tracker = stack.enter_context(Tracker(log.tracking, log.register, log.experiment, say, log.parent))
+                tracker = stack.enter_context(Tracker(log.store, log.register, say=say))
             observers.insert(0, tracker)
         if shared_storage:
             from training.runs.stored_runs import RecordsUploader
 
             observers.append(RecordsUploader(shared_storage))
         job = prepare_job(
-            plan, data, data_root, prepared, log.tracking, shared_storage, tracker.open_run if tracker else None
+            plan, data, data_root, prepared, log.store, shared_storage, tracker.open_run if tracker else None
         )
         if no_ray:
             from training.loop.process_group import SingleProcess
@@ -94,7 +92,7 @@ def train(
             device = "cuda" if options.gpu else "cpu"
             outcome = train_here(job, SingleProcess().install_signal_handlers(), observers, device)
         else:
-            if not (workers or options.gpu or address):
+            if not (options.workers or options.gpu or address):
                 min_workers, choice = default_workers(job)
                 max_workers = min_workers
                 say(f"training with {choice}; --workers sets the number")

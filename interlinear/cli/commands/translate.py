@@ -12,7 +12,6 @@ from interlinear.cli.options import (
     CompileSearch,
     Device,
     ImageFolder,
-    ImageNames,
     InputFiles,
     Json,
     ModelName,
@@ -20,19 +19,16 @@ from interlinear.cli.options import (
     PrecisionName,
     Tracking,
     UseShortlist,
-    option_groups,
 )
 from interlinear.errors import UsageError
 from interlinear.text.sentences import SplitMode
 
 
-@option_groups
 def translate(
     model: ModelName,
     files: Annotated[list[Path] | None, InputFiles] = None,
     mt: MtFile = None,
     image_dir: ImageFolder = None,
-    images: ImageNames = None,
     search: SearchOverrides = SearchOverrides(),
     tokenised: Annotated[
         bool, typer.Option("--tokenised", help="Input and output words are separated by spaces.")
@@ -170,7 +166,6 @@ def translate(
         unused = {
             "--mt": mt,
             "--image-dir": image_dir,
-            "--images": images,
             "--n-best": search.n_best,
             "--tokenised": tokenised,
             "--target-prefix": target_prefix is not None,
@@ -195,7 +190,7 @@ def translate(
     if document and output:
         return write_translation(OfflineModel(generation), document, options, output, how, find_terms)
     failed = 0
-    groups = attach_inputs(read_groups(files or []), bundle.card.model, mt, image_dir, images)
+    groups = attach_inputs(read_groups(files or []), bundle.card.model, mt, image_dir)
     tokenised_fields = frozenset({*bundle.card.model.texts, "target"}) if tokenised else frozenset[str]()
     outcomes = translate_lines(
         generation, groups, options, explain, tokenised_fields, find_terms, target_prefix, how, tuple(fields or ())

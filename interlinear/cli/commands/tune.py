@@ -6,6 +6,8 @@ from typing import Annotated
 import typer
 
 from interlinear.cli.options import (
+    PREPARED,
+    RUNS,
     DataRoot,
     PerGpu,
     PreparedFolder,
@@ -16,12 +18,10 @@ from interlinear.cli.options import (
     TrainingCluster,
     TrainingData,
     check_per_gpu,
-    option_groups,
 )
 from interlinear.cli.training_options import TrackingOptions
 
 
-@option_groups
 def tune(
     recipe: RecipeName,
     data: TrainingData,
@@ -50,9 +50,6 @@ def tune(
         typer.Option(min=1, metavar="N", show_default=False, help="Epochs of a trial at most; else the recipe's."),
     ] = None,
     grace: Annotated[int, typer.Option(min=1, metavar="N", help="Epochs before a trial may be stopped.")] = 1,
-    reduction: Annotated[
-        float, typer.Option(min=1.1, metavar="N", help="Of N trials that come as far, about one goes on.")
-    ] = 2,
     at_once: Annotated[
         int | None,
         typer.Option(min=1, metavar="N", show_default=False, help="Concurrent trials; else as many as fit."),
@@ -66,10 +63,10 @@ def tune(
         typer.Option(metavar="NAME", show_default=False, help="The tuning's name; else RECIPE-DATASET-tuning."),
     ] = None,
     resume: Resume = False,
-    log: Annotated[TrackingOptions, "tracking", "experiment", "no_tracking"] = TrackingOptions(),
+    log: Annotated[TrackingOptions, "tracking"] = TrackingOptions(),
     data_root: DataRoot = None,
-    prepared: PreparedFolder = Path("prepared"),
-    runs: RunsFolder = Path("runs"),
+    prepared: PreparedFolder = PREPARED,
+    runs: RunsFolder = RUNS,
 ) -> int:
     """Search for the values of a recipe with the best dev score. Ray Tune's ASHA stops the weaker trials early.
 
@@ -80,13 +77,10 @@ def tune(
     from training.tuning.planning import TuningRequest
     from training.tuning.space import read_space
 
-    log.check()
     check_per_gpu(per_gpu, gpu)
     own_space = read_space(space, ranges or ()) if space or ranges else None
     request = TuningRequest(
-        recipe, data, tuple(settings or ()), own_space, trials, seed, epochs, grace, reduction,
-        runs, run, data_root, prepared, log.tracking,
+        recipe, data, tuple(settings or ()), own_space, trials, seed, epochs, grace,
+        runs, run, data_root, prepared, log.store,
     )  # fmt: skip
-    return run_tuning(
-        request, TuningConfig(at_once, gpu, address, not log.no_tracking, log.experiment, per_gpu), resume
-    )
+    return run_tuning(request, TuningConfig(at_once, gpu, address, log.logged, per_gpu), resume)

@@ -20,6 +20,8 @@ from interlinear.models.protocol import EncoderDecoder
 from training.adaptation import AdaptationPair, adapt
 from training.data.guide.piece_links import piece_links, word_ranges
 
+SEED = 1  # of the order of the pairs
+
 
 def check_adaptable(name: str, bundle: Bundle[EncoderDecoder]) -> None:
     """Raises UsageError for a model that cannot be trained on pairs of texts."""
@@ -34,9 +36,7 @@ def check_adaptable(name: str, bundle: Bundle[EncoderDecoder]) -> None:
         raise UsageError("--adapt", f"{name} writes edit operations", "name a model that writes text")
 
 
-def adapt_models(
-    aligner: Aligner, names: Sequence[str], pairs: Sequence[SentencePair], seed: int, save: Path | None
-) -> Aligner:
+def adapt_models(aligner: Aligner, names: Sequence[str], pairs: Sequence[SentencePair], save: Path | None) -> Aligner:
     """The aligner with its models trained on the pairs, guided by the links of an HMM aligner that learns from them.
 
     Pairs with an empty side, or that a model cannot align, are left out. With `save` the models are kept: MODEL
@@ -56,9 +56,9 @@ def adapt_models(
         exchanged = number == 1
         own_texts = [(target, source) for source, target in texts] if exchanged else texts
         own_links = [[(i, j) for j, i in one] for one in links] if exchanged else links
-        bundle = adapt_bundle(names[number], generation, own_texts, own_links, aligner.raw, seed)
+        bundle = adapt_bundle(names[number], generation, own_texts, own_links, aligner.raw)
         if save:
-            keep(save.with_name(f"{save.name}-reverse") if exchanged else save, bundle, len(texts), seed)
+            keep(save.with_name(f"{save.name}-reverse") if exchanged else save, bundle, len(texts))
         adapted.append(SequenceGenerator(bundle, width=generation.table.width))
     return replace(aligner, forward=adapted[0], backward=adapted[1] if len(adapted) > 1 else None)
 
@@ -100,7 +100,6 @@ def adapt_bundle(
     texts: Sequence[tuple[str, str]],
     links: Sequence[Sequence[Link]],
     raw: bool,
-    seed: int,
 ) -> Bundle[EncoderDecoder]:
     """The generator's bundle, whose model has been trained on the pairs; progress is shown on stderr."""
     pairs = [
@@ -125,14 +124,14 @@ def adapt_bundle(
             f"adapting {name} to {len(pairs):,} pairs: update {done:,} of {updates:,}  ETA {format_duration(remaining)}"
         )
 
-    adapt(model, pairs, seed, show)
+    adapt(model, pairs, SEED, show)
     line.clear()
     return generation.bundle
 
 
-def keep(folder: Path, bundle: Bundle[EncoderDecoder], pairs: int, seed: int) -> None:
+def keep(folder: Path, bundle: Bundle[EncoderDecoder], pairs: int) -> None:
     """Write the adapted model as a bundle. Its card has no scores: those of the model before are not its own."""
     assert isinstance(bundle.model, Model)
-    data = bundle.card.data | {"adapted": {"pairs": pairs, "seed": seed}}
+    data = bundle.card.data | {"adapted": {"pairs": pairs, "seed": SEED}}
     write_bundle(folder, bundle.model, bundle.tokenizers, bundle.card.model_copy(update={"data": data, "metrics": {}}))
     say(f"the adapted model is kept in {folder}")

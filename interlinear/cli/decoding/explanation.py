@@ -1,4 +1,4 @@
-"""The attention weights of one output of a model, for `figure attention`, `figure gated` and `figure gate`."""
+"""The attention weights of one output of a model, for `figure attention` and `figure gate`."""
 
 from dataclasses import dataclass
 

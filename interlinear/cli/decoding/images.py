@@ -8,11 +8,10 @@ from pathlib import Path
 import numpy as np
 
 from interlinear.config import ImageGrid
-from interlinear.errors import DataError, RequestError, UsageError
+from interlinear.errors import RequestError, UsageError
 from interlinear.images.decode import SUFFIXES, decode_image
 from training.data.dataset import Dataset
 from training.data.images.images import SplitImages
-from training.data.text_lines import read_file
 
 ImageLoader = Callable[[ImageGrid], np.ndarray]  # loads an image as the model's input; raises RequestError
 
@@ -36,35 +35,12 @@ def file_image(path: Path) -> ImageLoader:
     return read
 
 
-def folder_images(folder: Path | None, names: Path | None) -> Iterator[ImageLoader | None] | None:
-    """The image loader of each line; None for a line without an image. Images numbered by line form an endless
-    iterator.
-
-    Raises UsageError for names without a folder and, while iterating, DataError for a name that is no file of the
-    folder.
-    """
-    if folder is None:
-        if names:
-            raise UsageError("--images", "it is not clear where the pictures are", "give --image-dir FOLDER")
-        return None
-    return named_images(folder, names) if names else numbered_images(folder)
-
-
 def numbered_images(folder: Path) -> Iterator[ImageLoader | None]:
-    """The images of lines 1, 2, ..."""
+    """The image loader of each line, 1, 2, ... without end; None for a line without an image."""
     files = {path.name.lower(): path for path in folder.iterdir() if path.is_file()}
     for number in count(1):
         paths = (files.get(f"{number}{suffix}") for suffix in SUFFIXES)
         yield next((file_image(path) for path in paths if path), None)
-
-
-def named_images(folder: Path, names: Path) -> Iterator[ImageLoader | None]:
-    """The images whose file names are listed, one per line."""
-    for number, name in enumerate(map(str.strip, read_file(names)), 1):
-        path = folder / name
-        if name and not (path.is_file() and path.resolve().is_relative_to(folder.resolve())):
-            raise DataError(f"{names}, line {number}", f"there is no picture '{name}' in {folder}")
-        yield file_image(path) if name else None
 
 
 def dataset_images(dataset: Dataset, split: str, field: str, lines: Sequence[int]) -> list[ImageLoader | None]:

@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TypeVar, cast
 
-from interlinear.cli.decoding.images import folder_images
+from interlinear.cli.decoding.images import numbered_images
 from interlinear.cli.decoding.translation import InputLine
 from interlinear.cli.options import STDIN
 from interlinear.config import ModelConfig
@@ -22,7 +22,7 @@ END_OF_INPUT = object()
 
 
 def attach_inputs(
-    groups: Iterator[list[InputLine]], config: ModelConfig, mt: Path | None, folder: Path | None, names: Path | None
+    groups: Iterator[list[InputLine]], config: ModelConfig, mt: Path | None, folder: Path | None
 ) -> Iterator[list[InputLine]]:
     """Add the machine translations and images to the lines. Raises UsageError for inputs that the model does not read,
     DataError for different numbers of lines."""
@@ -30,19 +30,18 @@ def attach_inputs(
         raise UsageError("--mt", f"the model edits no translations: it reads {', '.join(config.sources)}")
     if folder and not config.images:
         raise UsageError("--image-dir", f"the model reads no pictures: it reads {', '.join(config.sources)}")
-    extra_texts: dict[str, Iterator[InputLine]] = {MT: chain.from_iterable(read_groups([mt]))} if mt else {}
-    pictures = folder_images(folder, names)
+    translations = chain.from_iterable(read_groups([mt])) if mt else None
+    pictures = numbered_images(folder) if folder else None
     for group in groups:
         lines = []
         for line in group:
-            texts = {name: next_item(of, str(mt)).text for name, of in extra_texts.items()}
-            image = next_item(pictures, str(names)) if pictures else None
+            texts = {MT: next_item(translations, str(mt)).text} if translations else {}
+            image = next(pictures) if pictures else None
             images = {next(iter(config.images)): image} if image else {}
             lines.append(replace(line, extra_texts=texts, pictures=images))
         yield lines
-    for remaining, path in ((extra_texts.get(MT), mt), (pictures, names)):
-        if remaining and path and next(remaining, END_OF_INPUT) is not END_OF_INPUT:
-            raise line_count_error(str(path))
+    if translations and next(translations, END_OF_INPUT) is not END_OF_INPUT:
+        raise line_count_error(str(mt))
 
 
 def next_item(items: Iterator[Item], name: str) -> Item:

@@ -1,10 +1,8 @@
 """The second model of a translation through a pivot language, and the options of both searches."""
 
-from dataclasses import replace
-
 from interlinear.bundle import Bundle
 from interlinear.cli.decoding.model_loading import load_bundle
-from interlinear.cli.decoding.search_options import SearchOverrides
+from interlinear.cli.decoding.search_options import OF_OUTPUTS, SearchOverrides
 from interlinear.config import Precision
 from interlinear.generation.generator import SequenceGenerator
 from interlinear.models.protocol import EncoderDecoder
@@ -33,5 +31,5 @@ def load_pivot(
 def first_options(search: SearchOverrides, bundle: Bundle[EncoderDecoder]) -> SearchOptions:
     """The options of the first search, whose best outputs are translated further; limits of length are for the
     second."""
-    options = replace(search, n_best=None, min_length=None, max_length=None).apply_to(bundle)
+    options = search.apply_to(bundle, leave_out=OF_OUTPUTS)
     return options.model_copy(update={"n_best": min(PIVOT_OUTPUTS, options.beam)})

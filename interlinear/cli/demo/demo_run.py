@@ -43,12 +43,12 @@ class DemoRun:
         self.environment = {name: value for name, value in os.environ.items() if name not in removed}
         self.environment["MLFLOW_TRACKING_URI"] = tracking_uri(DEFAULT_TRACKING)
 
-    def run_workflow(self, fresh: bool) -> None:
-        """Run every step; `fresh` trains even if the demo's model is up to date."""
+    def run_workflow(self) -> None:
+        """Run every step."""
         started = time.monotonic()
         self.step("A small corpus of German and English, prepared for training")
         self.run("prepare", RECIPE, "--data", DATA)
-        self.train(fresh)
+        self.train()
         self.step("Its scores on generated sentences that it has not seen")
         self.say(self.run("evaluate", f"models:/{MODEL}@champion", "--data", DATA, "--output", OUTPUT))
         self.step("The registry's champion, behind a REST service")
@@ -103,13 +103,13 @@ class DemoRun:
                     child.kill()
                     child.wait()
 
-    def train(self, fresh: bool) -> None:
+    def train(self) -> None:
         """Train, register and promote a model, unless this version of the code has already trained one."""
         record, code = self.folder / "trained.json", code_hash()
-        if not fresh and record.is_file():
+        if record.is_file():
             trained = TrainingRecord.read(record)
             if trained.code == code and trained.version in self.versions():
-                self.step("Trained already, by this very code: `--fresh` trains anew")
+                self.step("Trained already, by this very code")
                 return
         self.step("A translator with guided attention, trained through Ray by two workers, kept in MLflow's registry")
         existing = self.versions()

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from interlinear.cli.evaluation.scoring import ScoringRun, System, load_system
-from interlinear.cli.options import Lowercase, TestSetSource, Tokenize
+from interlinear.cli.evaluation.test_sets import parse_dataset_split
+from interlinear.cli.options import TestSetSource
 from interlinear.errors import UsageError
 from interlinear.figures.curves import Curve, Panel
 from interlinear.metrics.metric import Metric, Statistics
@@ -57,14 +58,13 @@ def curve_panels(runs: Sequence[tuple[str, "RunCurves"]], metrics: Sequence[str]
 
 def score_systems(
     models: Sequence[str],
-    test_set_source: TestSetSource,
+    data: str,
+    data_root: Path | None,
     metrics: str | None,
-    tokenize: Tokenize,
-    lowercase: Lowercase,
     device: str,
     tracking: str | None,
 ) -> SystemScores:
-    """Score every system on the test set, one after the other. Raises UsageError if two have the same name."""
+    """Score every system on DATASET[:SPLIT], one after the other. Raises UsageError if two have the same name."""
     systems: dict[str, System] = {}
     for given_name, model in map(split_name, models):
         system = load_system(model, tracking, device)
@@ -73,7 +73,8 @@ def score_systems(
         if name in systems:
             raise UsageError(model, f"another system is called {name} already", "name it, NAME=MODEL")
         systems[name] = system
-    scoring = ScoringRun.of(systems, test_set_source, metrics, tokenize, lowercase)
+    name, split = parse_dataset_split(data)
+    scoring = ScoringRun.of(systems, TestSetSource(name, split, data_root=data_root), metrics)
     outputs = scoring.outputs()
     return SystemScores(
         [len(scoring.test_set.word_spans(text)) for text in scoring.test_set.sources],

@@ -1,4 +1,4 @@
-"""What `interlinear evaluate` scores, and how."""
+"""What the commands that evaluate score, and how."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,82 +8,105 @@ import typer
 
 from interlinear.cli.decoding.search_options import SearchOverrides
 from interlinear.cli.options import (
-    PRECISION_HELP,
-    SYSTEM_HELP,
     AlignedBy,
+    DataRoot,
+    Device,
     Lowercase,
     MetricNames,
-    PrecisionChoice,
+    ModelName,
+    PrecisionName,
     Reverse,
+    Split,
     Symmetrize,
     TestSetSource,
     Tokenize,
     Tracking,
+    TrainingData,
     UseShortlist,
 )
 
-SHUFFLE_SEED = 1  # of --shuffle-images, unless --seed names another
+SHUFFLE_SEED = 1  # of --shuffle-images
+
+LogScores = Annotated[
+    bool, typer.Option("--log", help="Log the scores to MLflow, in a run nested in the training run.")
+]
 
 
 @dataclass(frozen=True)
 class EvaluationOptions:
-    """The model or file of outputs, the test set, and the options of the command; None where an option is absent."""
+    """The options of `evaluate`: a model whose outputs are scored; None where an option is absent."""
 
-    model: Annotated[
-        str,
-        typer.Argument(
-            metavar="MODEL",
-            show_default=False,
-            help=f"{SYSTEM_HELP[0].upper()}{SYSTEM_HELP[1:]}. Models separated by commas form an ensemble.",
-        ),
-    ]
-    test_set_source: TestSetSource = TestSetSource()
+    model: ModelName
+    test_set_source: Annotated[
+        TestSetSource,
+        "data",
+        "split",
+        "source",
+        "references",
+        "data_root",
+        "mt",
+        "image_dir",
+        "no_images",
+        "tokenised",
+    ] = TestSetSource()
     shuffle_images: Annotated[
         bool,
         typer.Option("--shuffle-images", help="Also score with the pictures shuffled between lines (Elliott 2018)."),
     ] = False
-    seed: Annotated[
-        int | None,
-        typer.Option(min=0, metavar="N", show_default=False, help="Random seed of --shuffle-images; else 1."),
-    ] = None
     metrics: MetricNames = None
     tokenize: Tokenize = None
     lowercase: Lowercase = None
-    by: AlignedBy = None
-    reverse: Reverse = None
-    symmetrize: Symmetrize = None
-    search: Annotated[
-        SearchOverrides,
-        "beam_size",
-        "length_penalty",
-        "max_length",
-        "post_editing_penalty",
-        "post_editing_confidence",
-    ] = SearchOverrides()
+    search: Annotated[SearchOverrides, "settings"] = SearchOverrides()
     confidence_curve: Annotated[
         bool,
         typer.Option(
             "--confidence-curve",
-            help="Also score with every --post-editing-confidence from 0 to 1, from one search, and name the best.",
+            help="Also score with every search.post_editing_confidence from 0 to 1, from one search; name the best.",
         ),
     ] = False
     output: Annotated[
         Path | None,
         typer.Option(dir_okay=False, metavar="FILE", show_default=False, help="Write the translations to this file."),
     ] = None
-    log: Annotated[
-        bool, typer.Option("--log", help="Log the scores to MLflow, in a run nested in the training run.")
-    ] = False
-    device: Annotated[
-        str | None, typer.Option(metavar="DEVICE", show_default=False, help="cpu, cuda or cuda:N; else cpu.")
-    ] = None
-    precision: Annotated[
-        PrecisionChoice | None, typer.Option("--precision", show_default=False, help=f"{PRECISION_HELP} Else fp32.")
-    ] = None
-    shortlist: UseShortlist = False
+    log: LogScores = False
+    device: Device = "cpu"
+    precision: PrecisionName = "fp32"
+    use_shortlist: UseShortlist = False
     tracking: Tracking = None
 
-    @property
-    def shuffle_seed(self) -> int:
-        """The seed by which images are shuffled."""
-        return SHUFFLE_SEED if self.seed is None else self.seed
+
+@dataclass(frozen=True)
+class OutputEvaluationOptions:
+    """The options of `evaluate-outputs`: a file with outputs; None where an option is absent."""
+
+    outputs: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE|unedited",
+            show_default=False,
+            help="One output a line; or `unedited`: the machine translations of a set for post-editing.",
+        ),
+    ]
+    test_set_source: Annotated[TestSetSource, "data", "split", "source", "references", "data_root", "tokenised"] = (
+        TestSetSource()
+    )
+    metrics: MetricNames = None
+    tokenize: Tokenize = None
+    lowercase: Lowercase = None
+
+
+@dataclass(frozen=True)
+class AlignmentEvaluationOptions:
+    """The options of `evaluate-alignments`: a model whose word alignments are scored; None where one is absent."""
+
+    model: ModelName
+    data: TrainingData
+    split: Split = None
+    by: AlignedBy = None
+    reverse: Reverse = None
+    symmetrize: Symmetrize = None
+    log: LogScores = False
+    device: Device = "cpu"
+    precision: PrecisionName = "fp32"
+    data_root: DataRoot = None
+    tracking: Tracking = None

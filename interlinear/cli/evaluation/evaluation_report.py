@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from interlinear.cli.evaluation.evaluation_options import SHUFFLE_SEED
 from interlinear.cli.evaluation.evaluation_run import ConfidenceCurve, EvaluationResult
 from interlinear.cli.evaluation.test_sets import TEST, UNEDITED
 from interlinear.metrics.score import IntervalScore, Score
@@ -16,19 +17,9 @@ def as_evaluation(result: EvaluationResult) -> "Evaluation":
     """The record for MLflow: scores, signatures, and the options that are set."""
     from interlinear.registry.evaluations import Evaluation  # only --log needs MLflow
 
-    options, test_set = result.options, result.test_set
-    logged_options: dict[str, object] = {
-        "by": options.by,
-        "reverse": options.reverse,
-        "symmetrize": options.symmetrize,
-        "no_images": options.test_set_source.no_images or None,
-        "shuffled_by": options.shuffle_seed if options.shuffle_images else None,
-        "shortlist": options.shortlist or None,
-    }
-    settings = {key: str(value) for key, value in logged_options.items() if value is not None}
-    settings |= {f"search.{key}": str(value) for key, value in result.search or () if value is not None}
+    test_set, split = result.test_set, result.split or TEST
+    settings = {key: str(value) for key, value in result.settings.items() if value is not None}
     signatures = {name: score.signature for name, score in result.scores.items()}
-    split = options.test_set_source.split or TEST
     return Evaluation(test_set.name, split, test_set.sha256, test_set.rows, logged_values(result), signatures, settings)
 
 
@@ -49,7 +40,7 @@ def as_record(result: EvaluationResult) -> dict[str, object]:
         record[UNEDITED] = score_records(result.unedited)
     if result.awareness:
         record["shuffled_images"] = {
-            "seed": result.options.shuffle_seed,
+            "seed": SHUFFLE_SEED,
             "lines": result.test_set.lines_with_image,
             "scores": {name: asdict(awareness) for name, awareness in result.awareness.items()},
         }
@@ -72,7 +63,7 @@ def as_text(result: EvaluationResult) -> str:
         if result.awareness:
             test_set = result.test_set
             lines.append(
-                f"{result.awareness[name]}, seed {result.options.shuffle_seed}, "
+                f"{result.awareness[name]}, seed {SHUFFLE_SEED}, "
                 f"{test_set.lines_with_image} of {test_set.rows} lines have a picture"
             )
     return "\n".join([*lines, *(curve_lines(result.confidence) if result.confidence else ())])

@@ -1,28 +1,35 @@
-"""Scores one system on a test set, beside the unedited machine translations and with shuffled images."""
+"""Scores a model's outputs, beside the unedited machine translations and with shuffled images; outputs in a file; or a
+model's word alignments."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from interlinear.cli.decoding.alignment import check_symmetrized, load_reverse
-from interlinear.cli.evaluation.evaluation_options import EvaluationOptions
+from interlinear.cli.decoding.alignment import load_reverse
+from interlinear.cli.evaluation.evaluation_options import (
+    SHUFFLE_SEED,
+    AlignmentEvaluationOptions,
+    EvaluationOptions,
+    OutputEvaluationOptions,
+)
 from interlinear.cli.evaluation.scoring import (
+    ALIGNMENTS,
+    TEXTS,
     ImageAwareness,
     ScoringRun,
     System,
     image_awareness,
     is_output_file,
     load_system,
-    needs_alignments,
-    needs_outputs,
     select_metrics,
 )
 from interlinear.cli.evaluation.test_sets import UNEDITED, TestSet
+from interlinear.cli.options import TestSetSource
 from interlinear.errors import UsageError
 from interlinear.generation.request import Candidate
+from interlinear.installation import shell_command
 from interlinear.metrics.metric import Metric, ReferenceSet, SystemOutputs
 from interlinear.metrics.score import Score
-from interlinear.search import SearchOptions
 from interlinear.source_names import MT
 
 STEPS = 20  # confidences are the multiples of 1 / 20
@@ -80,129 +87,123 @@ def answer(output: Candidate | None, mt: str, confidence: float) -> tuple[str, b
 class EvaluationResult:
     """The scores of an evaluation, by metric name.
 
-    search: the search options of a model, None for a file of outputs. unedited: the scores of the unedited machine
+    settings: the options that decide the scores and are set, by name. unedited: the scores of the unedited machine
     translations, empty if there are none. awareness: of --shuffle-images, otherwise empty. left_out: the reasons why
     metrics are left out. confidence: of --confidence-curve.
     """
 
-    options: EvaluationOptions
     test_set: TestSet
-    search: SearchOptions | None
+    split: str | None
+    settings: Mapping[str, object]
     scores: Mapping[str, Score]
-    unedited: Mapping[str, Score]
-    awareness: Mapping[str, ImageAwareness]
     left_out: Mapping[str, str]
+    unedited: Mapping[str, Score] = field(default_factory=dict)
+    awareness: Mapping[str, ImageAwareness] = field(default_factory=dict)
     confidence: ConfidenceCurve | None = None
 
 
-def evaluate_system(options: EvaluationOptions) -> EvaluationResult:
-    """Score a system; with `options.output`, its outputs are written to that file.
+def evaluate_model(options: EvaluationOptions) -> EvaluationResult:
+    """Score a model's outputs; with `options.output`, they are written to that file.
 
     Raises UsageError, DataError, and the errors of `load_system`.
     """
-    system = load_system_and_reverse(options)
+    system = load_system(
+        options.model, options.tracking, options.device, options.precision, options.search.beam, options.use_shortlist
+    )
+    assert system.generation
     scoring = ScoringRun.of(
-        {options.model: system},
-        options.test_set_source,
-        options.metrics,
-        options.tokenize,
-        options.lowercase,
-        options.by,
+        {options.model: system}, options.test_set_source, options.metrics, options.tokenize, options.lowercase, TEXTS
     )
     test_set, answers, metrics = scoring.test_set, scoring.answers, scoring.metrics
-    shuffled_set = test_set.shuffle_images(options.shuffle_seed) if options.shuffle_images else None
-    search_options = options.search.apply_to(system.generation.bundle) if system.generation else None
-    search = options.output is not None or needs_outputs(metrics)
+    shuffled_set = test_set.shuffle_images(SHUFFLE_SEED) if options.shuffle_images else None
+    search = options.search.apply_to(system.generation.bundle)
     found: list[Candidate | None] = []
-    if options.confidence_curve and search_options:
-        check_edits(options, system, metrics)
-        search_options = search_options.model_copy(update={"post_editing_confidence": 0.0})
-    outputs = system.outputs(test_set, search_options, options.by, search=search, found=found.append)
+    if options.confidence_curve:
+        check_edits(options.model, system)
+        search = search.model_copy(update={"post_editing_confidence": 0.0})
+    outputs = system.outputs(test_set, search, found=found.append)
     if options.output:
         options.output.write_text("".join(f"{line}\n" for line in outputs.hypotheses), encoding="utf-8")
-    scores = {metric.name: metric.score(outputs, answers) for metric in metrics}
-    unedited_scores: dict[str, Score] = {}
-    if MT in test_set.texts and options.model != UNEDITED:
-        unedited = System(UNEDITED, None).outputs(test_set)
-        unedited_scores = {metric.name: metric.score(unedited, answers) for metric in metrics}
     awareness: dict[str, ImageAwareness] = {}
     if shuffled_set is not None:
-        shuffled = system.outputs(shuffled_set, search_options, options.by, "with other pictures", search)
+        shuffled = system.outputs(shuffled_set, search, label="with other pictures")
         awareness = {metric.name: image_awareness(metric, outputs, shuffled, answers) for metric in metrics}
-    curve = confidence_curve(found, test_set, metrics, answers) if options.confidence_curve else None
+    settings: dict[str, object] = {
+        "no_images": options.test_set_source.no_images or None,
+        "shuffled_by": SHUFFLE_SEED if options.shuffle_images else None,
+        "shortlist": options.use_shortlist or None,
+    }
+    settings |= {f"search.{key}": value for key, value in search}
     return EvaluationResult(
-        options, test_set, search_options, scores, unedited_scores, awareness, scoring.left_out, curve
+        test_set,
+        options.test_set_source.split,
+        settings,
+        {metric.name: metric.score(outputs, answers) for metric in metrics},
+        scoring.left_out,
+        unedited_scores(scoring),
+        awareness,
+        confidence_curve(found, test_set, metrics, answers) if options.confidence_curve else None,
     )
+
+
+def evaluate_file(options: OutputEvaluationOptions) -> EvaluationResult:
+    """Score outputs in a file. Raises UsageError, DataError."""
+    if not is_output_file(options.outputs):
+        raise UsageError(options.outputs, "there is no such file", "name a file with one output a line")
+    system, source = System(options.outputs, None), options.test_set_source
+    scoring = ScoringRun.of(
+        {options.outputs: system}, source, options.metrics, options.tokenize, options.lowercase, TEXTS
+    )
+    outputs = system.outputs(scoring.test_set)
+    scores = {metric.name: metric.score(outputs, scoring.answers) for metric in scoring.metrics}
+    unedited = {} if options.outputs == UNEDITED else unedited_scores(scoring)
+    return EvaluationResult(scoring.test_set, source.split, {}, scores, scoring.left_out, unedited)
+
+
+def unedited_scores(scoring: ScoringRun) -> dict[str, Score]:
+    """The scores of the unedited machine translations; none where there are none."""
+    if MT not in scoring.test_set.texts:
+        return {}
+    unedited = System(UNEDITED, None).outputs(scoring.test_set)
+    return {metric.name: metric.score(unedited, scoring.answers) for metric in scoring.metrics}
+
+
+def score_alignments(options: AlignmentEvaluationOptions) -> EvaluationResult:
+    """Score a model's word alignments. Raises UsageError, DataError, and the errors of `load_system`."""
+    system = load_system(options.model, options.tracking, options.device, options.precision)
+    if system.generation is None:
+        raise UsageError(options.model, "is no model, and outputs have no alignments", "name a model")
+    if options.reverse:
+        backward = load_reverse(options.reverse, system.generation.bundle.card, options.device, options.tracking)
+        system = replace(system, backward=backward, symmetrization=options.symmetrize)
+    source = TestSetSource(options.data, options.split, data_root=options.data_root)
+    scoring = ScoringRun.of({options.model: system}, source, None, kind=ALIGNMENTS)
+    outputs = system.outputs(scoring.test_set, by=options.by, search=False)
+    scores = {metric.name: metric.score(outputs, scoring.answers) for metric in scoring.metrics}
+    settings = {"by": options.by, "reverse": options.reverse, "symmetrize": options.symmetrize}
+    return EvaluationResult(scoring.test_set, options.split, settings, scores, scoring.left_out)
 
 
 def check_options(options: EvaluationOptions) -> None:
-    """Raises UsageError for options that contradict each other or have no effect."""
-    alignments = needs_alignments(options.metrics, options.by)
-    check_symmetrized(options.reverse, options.symmetrize)
-    if options.reverse and not alignments:
-        raise UsageError("--reverse", "no score of alignments is asked for", "ask for them: --metrics alignment")
-    if options.seed is not None and not options.shuffle_images:
-        raise UsageError("--seed", "nothing is drawn at random", "give --shuffle-images, or leave it out")
-    if options.confidence_curve and options.search.post_editing_confidence is not None:
-        raise UsageError("--confidence-curve", "it has every confidence", "leave it or --post-editing-confidence out")
+    """Raises UsageError for options that contradict each other or have no effect, before a model is loaded."""
+    if is_output_file(options.model):
+        raise UsageError(
+            options.model,
+            "it is no model",
+            f"outputs are scored by {shell_command('evaluate-outputs', options.model)}",
+        )
+    select_metrics(options.metrics, kind=TEXTS)
     if options.shuffle_images and options.test_set_source.no_images:
         raise UsageError("--shuffle-images", "--no-images leaves none to be shuffled", "leave one of them out")
-    ensemble = "," in options.model and not Path(options.model).exists()
-    if options.log and (is_output_file(options.model) or ensemble):
+    if options.log and "," in options.model and not Path(options.model).exists():
         raise UsageError("--log", f"{options.model} is not a model that one run has trained", "leave it out")
-    check_search_options(options)
     if options.output and not options.output.parent.is_dir():
         raise UsageError("--output", f"there is no folder {options.output.parent}", "make it, or name another file")
 
 
-def check_search_options(options: EvaluationOptions) -> None:
-    """Raises UsageError for an option of the search, or of a model, where there is none."""
-    given: dict[str, object] = {
-        "--beam-size": options.search.beam_size,
-        "--length-penalty": options.search.length_penalty,
-        "--max-length": options.search.max_length,
-        "--post-editing-penalty": options.search.post_editing_penalty,
-        "--post-editing-confidence": options.search.post_editing_confidence,
-        "--confidence-curve": options.confidence_curve or None,
-        "--shortlist": options.shortlist or None,
-    }
-    if is_output_file(options.model):
-        given |= {
-            "--by": options.by,
-            "--reverse": options.reverse,
-            "--output": options.output,
-            "--device": options.device,
-            "--precision": options.precision,
-            "--no-images": options.test_set_source.no_images or None,
-            "--shuffle-images": options.shuffle_images or None,
-        }
-        description = "the machine translations" if options.model == UNEDITED else "a file with outputs"
-        reason = f"{options.model} is {description}: nothing is searched for"
-    elif options.output or needs_outputs(select_metrics(options.metrics)):
-        return
-    else:
-        reason = "scores of alignments need no search"
-    for name, value in given.items():
-        if value is not None:
-            raise UsageError(name, reason, "leave it out")
-
-
-def check_edits(options: EvaluationOptions, system: System, metrics: Sequence[Metric]) -> None:
-    """Raises UsageError for a model that does not edit machine translations, and for scores that are not of texts."""
-    remedy = "leave --confidence-curve out"
+def check_edits(model: str, system: System) -> None:
+    """Raises UsageError for a model that does not edit machine translations."""
     if MT not in system.fields:
-        raise UsageError(options.model, f"the model has no source '{MT}', which would stay unedited", remedy)
-    if aligned := [metric.name for metric in metrics if not needs_outputs([metric])]:
-        raise UsageError("--metrics", f"{aligned[0]} is none of texts", f"{remedy}, or ask for hter or bleu")
-
-
-def load_system_and_reverse(options: EvaluationOptions) -> System:
-    """The system to score, with the model of the opposite direction for its alignments if --reverse names one."""
-    device, precision = options.device or "cpu", options.precision or "fp32"
-    system = load_system(
-        options.model, options.tracking, device, precision, options.search.beam_size, options.shortlist
-    )
-    if not options.reverse or not system.generation:
-        return system
-    backward = load_reverse(options.reverse, system.generation.bundle.card, device, options.tracking)
-    return replace(system, backward=backward, symmetrization=options.symmetrize)
+        raise UsageError(
+            model, f"the model has no source '{MT}', which would stay unedited", "leave --confidence-curve out"
+        )

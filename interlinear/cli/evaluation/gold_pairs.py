@@ -5,7 +5,7 @@ from pathlib import Path
 
 from interlinear.alignment.links import Alignment, GoldAlignment, read_gold_alignment
 from interlinear.cli.decoding.alignment import Aligner, SentencePair, align_pairs
-from interlinear.cli.evaluation.test_sets import TEST
+from interlinear.cli.evaluation.test_sets import parse_dataset_split
 from interlinear.errors import RequestError, UsageError
 from training.data.dataset import open_dataset, read_rows
 
@@ -25,7 +25,6 @@ def read_gold_pair(
     target: str | None,
     gold: str | None,
     data: str | None,
-    split: str | None,
     line: int | None,
     tokenised: bool,
     root: Path | None,
@@ -35,11 +34,10 @@ def read_gold_pair(
     if data and source is None and target is None and gold is None:
         if tokenised:
             raise UsageError("--tokenised", "the data set says itself how its text is written", "leave it out")
-        return dataset_pair(data, split or TEST, line or 1, root)
+        return dataset_pair(*parse_dataset_split(data), line or 1, root)
     if source is not None and target is not None and gold is not None and not data:
-        for name, option in (("--split", split), ("--line", line)):
-            if option is not None:
-                raise UsageError(name, "it is a data set that has splits and lines", "leave it out, or give --data")
+        if line is not None:
+            raise UsageError("--line", "it is a data set that has lines", "leave it out, or give --data")
         for name, text in (("source", source), ("target", target)):
             if not text.strip():
                 raise RequestError(name, "the text is empty")

@@ -1,11 +1,10 @@
 """Check of `promote --if-better-on`: whether a version is significantly better on a test set than the current one."""
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from interlinear.cli.evaluation.scoring import load_system, needs_alignments, needs_outputs, select_metrics
-from interlinear.cli.evaluation.test_sets import read_test_set
+from interlinear.cli.evaluation.test_sets import parse_dataset_split, read_test_set
 from interlinear.cli.options import TestSetSource
 from interlinear.errors import UsageError
 from interlinear.metrics.metric import Metric, SystemOutputs
@@ -53,7 +52,7 @@ def compare_for_promotion(
     data, split = parse_dataset_split(on)
     test_set_source = TestSetSource(data, split, None, [], data_root)
     systems = {model: load_system(model, tracking, device) for model in (current, candidate)}
-    test_set = read_test_set(test_set_source, [*systems.values()], needs_alignments(metric, None))
+    test_set = read_test_set(test_set_source, [*systems.values()], needs_alignments(metric))
     answers, reading = test_set.answers(), test_set.reading(None, None)
     deciding_metric = single_metric(
         select_metrics(metric or METRIC_BY_TASK.get(test_set.task or "", "bleu"), None, reading)
@@ -80,12 +79,6 @@ def compare_for_promotion(
         p_values={test: 1.0 if value is None else value for test, value in p_values.items()},
         signature=compared[DECIDING_TEST].signature,
     )
-
-
-def parse_dataset_split(on: str) -> tuple[str, str]:
-    """Split DATASET[:SPLIT] into a data set and a split (`test` if absent)."""
-    match = re.fullmatch(r"(.+):([^:/\\]+)", on)
-    return (match[1], match[2]) if match else (on, "test")
 
 
 def single_metric(metrics: tuple[Metric, ...]) -> Metric:

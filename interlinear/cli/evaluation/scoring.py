@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from interlinear.alignment.links import Link, Symmetrization
 from interlinear.cli.console import progress, say
@@ -32,6 +33,10 @@ from interlinear.registry.bundle_folder import suggest_registered_name
 from interlinear.registry.names import FolderName, parse_model_name
 from interlinear.search import SearchOptions
 from training.data.text_lines import read_file
+
+MetricKind = Literal["texts", "alignments"]
+TEXTS: MetricKind = "texts"
+ALIGNMENTS: MetricKind = "alignments"
 
 
 @dataclass(frozen=True)
@@ -148,25 +153,22 @@ class ScoringRun:
         systems: Mapping[str, System],
         test_set_source: TestSetSource,
         metrics: str | None,
-        tokenize: Tokenize,
-        lowercase: Lowercase,
-        by: AlignmentKind | None = None,
+        tokenize: Tokenize = None,
+        lowercase: Lowercase = None,
+        kind: MetricKind | None = None,
     ) -> "ScoringRun":
         """Read the test set and select the metrics. metrics: as in --metrics. Raises UsageError, DataError."""
         models = all(system.generation for system in systems.values())
-        test_set = read_test_set(test_set_source, [*systems.values()], needs_alignments(metrics, by) and models)
+        aligned = any(metric.name in ALIGNMENT for metric in select_metrics(metrics, kind=kind))
+        test_set = read_test_set(test_set_source, [*systems.values()], aligned and models)
         answers = test_set.answers()
-        requested = select_metrics(metrics, test_set.task, test_set.reading(tokenize, lowercase))
+        requested = select_metrics(metrics, test_set.task, test_set.reading(tokenize, lowercase), kind)
         return cls(systems, test_set, answers, *computable_metrics(requested, answers))
 
-    def outputs(self, by: AlignmentKind | None = None) -> dict[str, SystemOutputs]:
-        """The outputs of every system, by name; their alignments by the attention `by`, or else the best kind that each
-        has."""
+    def outputs(self) -> dict[str, SystemOutputs]:
+        """The outputs of every system, by name; their alignments by the best kind of attention that each has."""
         search = needs_outputs(self.metrics)
-        return {
-            name: system.outputs(self.test_set, by=by, label=name, search=search)
-            for name, system in self.systems.items()
-        }
+        return {name: system.outputs(self.test_set, label=name, search=search) for name, system in self.systems.items()}
 
     def statistics(self, outputs: Mapping[str, SystemOutputs]) -> dict[Metric, dict[str, Statistics]]:
         """Sentence-level statistics of every metric and system."""
@@ -182,20 +184,30 @@ class ScoringRun:
 
 
 def select_metrics(
-    names: str | None, task: Task | None = None, reading: Preprocessing | None = None
+    names: str | None,
+    task: Task | None = None,
+    reading: Preprocessing | None = None,
+    kind: MetricKind | None = None,
 ) -> tuple[Metric, ...]:
-    """The metrics of --metrics, or the task's default ones. Raises UsageError for an unknown one."""
-    requested = names.split(",") if names is not None else DEFAULT_METRICS[task or "translation"]
-    return catalogue.select_metrics((name.strip() for name in requested), reading or Preprocessing())
+    """The metrics of --metrics, or the task's default ones; with a `kind` only those of texts, or of alignments.
+
+    Raises UsageError for an unknown one, and if none is of that kind."""
+    default = ALIGNMENT if kind == ALIGNMENTS else DEFAULT_METRICS[task or "translation"]
+    requested = names.split(",") if names is not None else default
+    selected = catalogue.select_metrics((name.strip() for name in requested), reading or Preprocessing())
+    if kind is None:
+        return selected
+    metrics = tuple(metric for metric in selected if (metric.name in ALIGNMENT) == (kind == ALIGNMENTS))
+    if not metrics:
+        raise UsageError(
+            f"--metrics {names}", "is none of texts", "score alignments by `interlinear evaluate-alignments`"
+        )
+    return metrics
 
 
-def needs_alignments(names: str | None, by: AlignmentKind | None) -> bool:
-    """Whether any of the metrics is an alignment metric. Raises UsageError if one is unknown, or if `by` is set and
-    none is."""
-    requested = any(metric.name in ALIGNMENT for metric in select_metrics(names))
-    if by and not requested:
-        raise UsageError(f"--by {by}", "no score of alignments is asked for", "ask for them: --metrics alignment")
-    return requested
+def needs_alignments(names: str | None) -> bool:
+    """Whether any of the metrics of --metrics is an alignment metric. Raises UsageError if one is unknown."""
+    return any(metric.name in ALIGNMENT for metric in select_metrics(names))
 
 
 def needs_outputs(metrics: Sequence[Metric]) -> bool:
@@ -212,7 +224,7 @@ def computable_metrics(metrics: Sequence[Metric], answers: ReferenceSet) -> tupl
     if len(left_out) == len(metrics):
         reasons = "; ".join(dict.fromkeys(left_out.values()))
         raise UsageError(
-            "--metrics", f"{', '.join(left_out)} cannot be computed here: {reasons}", "ask for other scores"
+            "the scores", f"{', '.join(left_out)} cannot be computed here: {reasons}", "ask for other scores, or data"
         )
     for reason in dict.fromkeys(left_out.values()):
         names = ", ".join(name for name, explanation in left_out.items() if explanation == reason)

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Protocol
 
 from interlinear.alignment.links import GoldAlignment, read_gold_alignment
-from interlinear.cli.decoding.images import ImageLoader, dataset_images, folder_images, shuffle_images
+from interlinear.cli.decoding.images import ImageLoader, dataset_images, numbered_images, shuffle_images
 from interlinear.cli.options import TestSetSource, Tokenize
 from interlinear.errors import DataError, UsageError
 from interlinear.generation.generator import SequenceGenerator
@@ -111,6 +111,12 @@ class TestSet:
             yield read_gold_alignment(row.texts[-1], where, len(self.word_spans(text)), len(self.word_spans(reference)))
 
 
+def parse_dataset_split(on: str) -> tuple[str, str]:
+    """Split DATASET[:SPLIT] into a data set and a split (`test` if absent)."""
+    match = re.fullmatch(r"(.+):([^:/\\]+)", on)
+    return (match[1], match[2]) if match else (on, TEST)
+
+
 class ReadsFields(Protocol):
     """What a test set needs to know about a system: the fields that it reads, its task and its output language."""
 
@@ -182,15 +188,11 @@ def from_files(options: TestSetSource, fields: Sequence[str], task: Task | None,
 
 def read_images(options: TestSetSource, fields: Sequence[str], rows: int) -> dict[str, list[ImageLoader | None]]:
     """The images in the folder, for the model's first image source."""
-    pictures = folder_images(options.image_dir, options.images)
-    if pictures is None or options.no_images:
+    if options.image_dir is None or options.no_images:
         return {}
     if not fields:
         raise UsageError("--image-dir", "the model reads no pictures", "leave it out")
-    loaders = list(islice(pictures, rows + 1 if options.images else rows))
-    if len(loaders) != rows:
-        raise DataError(str(options.images), f"it does not have {rows} lines", "line i of each must belong together")
-    return {fields[0]: loaders}
+    return {fields[0]: list(islice(numbered_images(options.image_dir), rows))}
 
 
 def from_dataset(

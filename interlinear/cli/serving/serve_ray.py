@@ -38,7 +38,7 @@ def serve_on_ray(
     """
     if settings.suggestions and not settings.key_store:  # each replica would make one in its own working directory
         raise UsageError(
-            "--suggestions", "needs a store that all replicas share", "say --keys FILE, or --keys postgresql://..."
+            "suggestions", "needs a store that all replicas share", "say --set keys=FILE, or keys=postgresql://..."
         )
     fewest, most = replicas
     deployment = ServeDeployment(settings=absolute_paths(settings), fewest=fewest, most=most)

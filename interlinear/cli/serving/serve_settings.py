@@ -1,6 +1,6 @@
 """Settings of `interlinear serve` from its options, a YAML file and the environment."""
 
-from collections.abc import Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -9,14 +9,12 @@ from pydantic import ValidationError
 from pydantic_settings import SettingsError
 
 from interlinear.errors import RegistryError, UsageError
-from interlinear.registry.names import CHAMPION, AliasName, FolderName, VersionName, parse_model_name
+from interlinear.registry.names import CHAMPION
 from service.settings import ServedModelConfig, Settings
 from training.yaml_files import load_yaml
 
 PREFIX = "INTERLINEAR_SERVE_"
 MODEL_REMEDY = "say --model NAME=MODEL, where MODEL is a bundle's folder or models:/NAME@champion"
-
-REVERSE_REMEDY = "say --reverse NAME=MODEL, where NAME is that of a --model and MODEL goes the opposite direction"
 
 
 def load_settings(path: Path | None, options: dict[str, Any]) -> Settings:
@@ -33,10 +31,13 @@ def load_settings(path: Path | None, options: dict[str, Any]) -> Settings:
         key, problem, prefix = ".".join(map(str, first_error["loc"])), first_error["msg"], "Value error, "
         problem = problem.removeprefix(prefix) if problem.startswith(prefix) else problem[:1].lower() + problem[1:]
         name = key.partition(".")[0] or "models"  # errors without a key concern the list of models
+        if first_error["type"] == "extra_forbidden" and name not in Settings.model_fields:
+            near = get_close_matches(name, Settings.model_fields, 1)
+            problem = "there is no such setting" + (f"; did you mean {near[0]}?" if near else "")
         if path and name in content and name not in set_options:
             problem_text = f"{key}: {problem}" if key else problem
             raise UsageError(f"--config {path}", problem_text, "see docs/rest-api.md") from None
-        raise UsageError(key or name, problem, f"see the option, or {PREFIX}{name.upper()}") from None
+        raise UsageError(key or name, problem, f"see the option, --set, or {PREFIX}{name.upper()}") from None
 
 
 def read_config(path: Path) -> dict[str, Any]:
@@ -53,52 +54,12 @@ def read_config(path: Path) -> dict[str, Any]:
 
 def parse_model(text: str) -> ServedModelConfig:
     """Parse `NAME=MODEL`, or a MODEL that keeps its own name. Raises UsageError."""
-    name, uri = split_name("--model", text, MODEL_REMEDY)
-    return ServedModelConfig(name=name, uri=uri)
-
-
-def split_name(option: str, text: str, remedy: str) -> tuple[str | None, str]:
-    """The name, if there is one, and the URI of `[NAME=]MODEL`. Raises UsageError."""
     name, equals, uri = text.partition("=")
     if not equals or "/" in name or ":" in name:
-        return None, text
+        return ServedModelConfig(uri=text)
     if not name or not uri:
-        raise UsageError(f"{option} {text}", "a name or a model is missing", remedy)
-    return name, uri
-
-
-def with_reverse_models(settings: Settings, texts: Sequence[str]) -> Settings:
-    """The settings with reverse models, each as `NAME=MODEL`, or as MODEL if one model is served. Raises UsageError."""
-    models = list(settings.models)
-    for text in texts:
-        name, uri = split_name("--reverse", text, REVERSE_REMEDY)
-        fitting = [i for i, model in enumerate(models) if not name or served_name(model) == name]
-        if len(fitting) != 1:
-            served = ", ".join(served_name(model) for model in models)
-            problem = f"no model has this name; served is {served}" if not fitting else f"it may be for any of {served}"
-            raise UsageError(f"--reverse {text}", problem, REVERSE_REMEDY)
-        (place,) = fitting
-        if models[place].reverse:
-            raise UsageError(
-                f"--reverse {text}",
-                f"{served_name(models[place])} has a reverse model already",
-                "leave one of them out",
-            )
-        models[place] = models[place].model_copy(update={"reverse": uri})
-    return settings.model_copy(update={"models": tuple(models)})
-
-
-def served_name(model: ServedModelConfig) -> str:
-    """The name under which a model is served, as far as its entry says it."""
-    match parse_model_name(model.uri):
-        case _ if model.name:
-            return model.name
-        case AliasName(name=name) | VersionName(name=name):
-            return name
-        case FolderName(path=path):
-            return path.resolve().name
-        case _:
-            return model.uri
+        raise UsageError(f"--model {text}", "a name or a model is missing", MODEL_REMEDY)
+    return ServedModelConfig(name=name, uri=uri)
 
 
 def champion_models(tracking: str | None) -> tuple[ServedModelConfig, ...]:

@@ -33,14 +33,14 @@ def distill_dataset(options: DistillationOptions) -> Path:
     dataset = open_dataset(options.data, options.data_root)
     folder = DistilledFolder((options.output or Path(f"{dataset.name}-distilled")).resolve())
     precision = choose_precision(options.device, options.precision)
-    members = load_members(options.model, options.tracking, options.device, precision, options.shortlist)
+    members = load_members(options.model, options.tracking, options.device, precision, options.use_shortlist)
     for name, member in members:
         check_model_fits(name, member.card, dataset)
     bundle = combine([member for _, member in members])
     model, search = bundle.card.model, options.search.apply_to(bundle, n_best=1)
     check_distillable(dataset, [*model.texts], [*model.images], options.with_originals)
     record = {
-        "models": [{"name": name, **hashes(member, options.shortlist)} for name, member in members],
+        "models": [{"name": name, **hashes(member, options.use_shortlist)} for name, member in members],
         "search": search.model_dump(mode="json"),
         "precision": precision,
         "data": {"name": dataset.name, "sha256": dataset.fingerprint(TRAIN, [*model.texts])},

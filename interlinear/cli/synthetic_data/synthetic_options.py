@@ -24,23 +24,10 @@ class DistillationOptions:
     with_originals: Annotated[
         bool, typer.Option("--with-originals", help="Train on the original targets too: two pairs for every source.")
     ] = False
-    search: Annotated[
-        SearchOverrides,
-        "beam_size",
-        "length_penalty",
-        "min_length",
-        "max_length",
-        "coverage_penalty",
-        "post_editing_penalty",
-        "post_editing_confidence",
-        "repetition_guard",
-        "no_repeat_ngram_size",
-        "repetition_penalty",
-        "replace_unknown",
-    ] = SearchOverrides()
+    search: Annotated[SearchOverrides, "settings"] = SearchOverrides()
     device: Device = "cpu"
     precision: PrecisionName = "fp32"
-    shortlist: UseShortlist = False
+    use_shortlist: UseShortlist = False
     tracking: Tracking = None
 
 
@@ -93,7 +80,7 @@ class RoundTripOptions:
             help="Number of artificial post-edits wanted; else as many as have the edit rates of the real ones.",
         ),
     ] = None
-    search: Annotated[SearchOverrides, "beam_size", "length_penalty", "max_length"] = SearchOverrides()
+    search: Annotated[SearchOverrides, "settings"] = SearchOverrides()
     device: Device = "cpu"
     precision: PrecisionName = "fp32"
     tracking: Tracking = None

@@ -114,7 +114,6 @@ class TuningConfig:
     gpu: bool = False
     address: str | None = None
     tracked: bool = True
-    experiment: str | None = None
     per_gpu: int = 1
 
 
@@ -189,4 +188,4 @@ def open_trackers(request: TuningRequest, config: TuningConfig, jobs: dict[str, 
 
         job = next(iter(jobs.values()))
         tags = {"recipe": job.recipe_name, "dataset": job.dataset, "seed": str(request.seed)}
-        return TrialTrackers(request.folder, jobs, config.experiment or job.dataset, tags, request.tracking, say)
+        return TrialTrackers(request.folder, jobs, job.dataset, tags, request.tracking, say)

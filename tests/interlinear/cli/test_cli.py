@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, cast, get_args, get_type_hints
 
 import pytest
 from typer.main import get_command
@@ -19,6 +19,8 @@ from typer.main import get_command
 from interlinear import cli
 from interlinear.cli import console
 from interlinear.cli.help import EXAMPLES, GROUPS
+from interlinear.cli.main import main_options
+from interlinear.config import CompileChoice, Precision
 from interlinear.errors import BundleError, DataError, RecipeError
 
 COMMAND = [sys.executable, "-m", "interlinear"]
@@ -63,7 +65,8 @@ def leaves(command, words: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
 
 def test_every_option_is_in_the_help_by_its_name_and_type_in_80_columns(monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
-    names, app = set(), get_command(cli.app)
+    app = get_command(cli.app)
+    names = {option.opts[-1].lstrip("-") for option in app.params}
     parent = app.context_class(app, info_name="interlinear")
     for words, command in leaves(app):
         context = command.context_class(command, info_name=words, parent=parent)
@@ -82,6 +85,53 @@ def test_every_option_is_in_the_help_by_its_name_and_type_in_80_columns(monkeypa
     assert len(listed) == len(set(listed)) and set(listed) <= names
 
 
+def group_options(words: str) -> list[Any]:
+    """The options of the groups above a command."""
+    group, options = get_command(cli.app), []
+    for word in words.split():
+        options += group.params
+        group = group.commands[word]
+    return options
+
+
+def test_the_commands_have_at_most_250_parameters():
+    """A user reads them all: what is a key of a file or an environment variable is no option as well."""
+
+    def parameters(command: Any) -> int:
+        return len(command.params) + sum(map(parameters, getattr(command, "commands", {}).values()))
+
+    assert parameters(get_command(cli.app)) <= 250
+
+
+def test_serve_takes_a_file_and_at_most_ten_options():
+    assert len({option.name for option in get_command(cli.app).commands["serve"].params} - {"config"}) <= 10
+
+
+def test_the_choices_of_options_are_those_of_the_settings():
+    """They are written twice, since the settings' module imports pydantic, which help does not wait for."""
+    assert get_args(get_type_hints(main_options)["precision"]) == get_args(Precision)
+    assert get_args(get_type_hints(main_options)["compile_search"]) == get_args(CompileChoice)
+
+
+def test_every_command_has_an_example():
+    assert EXAMPLES.keys() == dict(leaves(get_command(cli.app))).keys()
+
+
+@pytest.mark.parametrize(
+    "words", [["--data-root", "{}", "data", "list"], ["data", "--data-root", "{}", "list"]], ids=["root", "group"]
+)
+def test_an_option_of_all_commands_stands_anywhere(words: list[str], tmp_path: Path, run):
+    after = run("data", "list", "--data-root", tmp_path)
+    assert run(*(word.format(tmp_path) for word in words)) == after
+    assert run("data", "list", f"--data-root={tmp_path}") == after
+
+
+def test_an_option_of_all_commands_is_refused_where_it_has_no_effect(run):
+    said = run.err(2, "data", "list", "--device", "cpu")
+    assert said == "interlinear: No such option: --device. See `interlinear data list --help`.\n"
+    assert "(Possible options: --data-root)" in run.err(2, "data", "list", "--data-rot", "x")
+
+
 def test_a_group_without_a_command_prints_its_help(run):
     assert run.err(2, "data").startswith("Usage: interlinear data [OPTIONS] COMMAND")
 
@@ -90,18 +140,48 @@ def test_the_examples_of_the_help_are_calls_of_their_commands():
     commands = dict(leaves(get_command(cli.app)))
     assert EXAMPLES.keys() <= commands.keys()
     for words, examples in EXAMPLES.items():
-        options = {name for option in commands[words].params for name in option.opts}
+        taken = commands["train"].params if words == "submit" else ()
+        options = {name for option in (*commands[words].params, *group_options(words), *taken) for name in option.opts}
         for example in examples.split("\n"):
             assert example == words or example.startswith(f"{words} ")
             assert {word for word in shlex.split(example) if word.startswith("--")} <= options
 
 
-def test_a_shell_gets_completions(main, monkeypatch, capsys):
-    for words, expected in (("interlinear tr", "train"), ("interlinear train rnnsearch_l", "rnnsearch_low_resource")):
-        monkeypatch.setenv("_INTERLINEAR_COMPLETE", "complete_zsh")
-        monkeypatch.setenv("_TYPER_COMPLETE_ARGS", words)
-        assert main() == 0
-        assert expected in capsys.readouterr().out
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("tr", "train"),
+        ("train rnnsearch_l", "rnnsearch_low_resource"),
+        ("train rnnsearch --data multi30k-en-d", "multi30k-en-de-images"),
+        ("evaluate --shuf", "--shuffle-images"),
+        ("--track", "--tracking"),
+    ],
+)
+def test_a_shell_gets_completions(shell, words, expected, main, monkeypatch, capsys):
+    """As the shells' own functions ask for them: by environment variables."""
+    monkeypatch.setenv("_INTERLINEAR_COMPLETE", f"complete_{shell}")
+    monkeypatch.setenv("_TYPER_COMPLETE_ARGS", f"interlinear {words}")
+    monkeypatch.setenv("_TYPER_COMPLETE_FISH_ACTION", "get-args")
+    monkeypatch.setenv("COMP_WORDS", f"interlinear {words}")
+    monkeypatch.setenv("COMP_CWORD", str(len(words.split())))
+    assert main() == 0
+    assert expected in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_script_for_a_shell_asks_for_completions(shell, run):
+    assert f"_INTERLINEAR_COMPLETE=complete_{shell}" in run("completion", shell)
+
+
+def test_completion_is_fast():
+    script = "import sys; from interlinear.cli import main\ntry: main()\nfinally: print(*sys.modules, file=sys.stderr)"
+    asked = {"_INTERLINEAR_COMPLETE": "complete_bash", "COMP_WORDS": "interlinear train rnn", "COMP_CWORD": "2"}
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=os.environ | asked, capture_output=True, text=True, check=True
+    )
+    assert "rnnsearch" in done.stdout.split()
+    assert not (HEAVY - {"yaml", "pydantic"}) & {name.partition(".")[0] for name in done.stderr.split()}
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from training.data.dataset import open_dataset, read_rows
 from training.ray.job_package import build_package
 
 QUICK = [word for setting in [*SETTINGS, "training.epochs=1", "training.average=1"] for word in ("--set", setting)]
-HERE = ["--no-ray", "--no-tracking", *QUICK]
+HERE = ["--no-ray", "--tracking", "none", *QUICK]
 
 
 @pytest.fixture
@@ -71,34 +71,33 @@ def test_one_command_from_two_files_to_a_model(pairs: list[tuple[str, str]], cap
 
 def test_one_command_from_a_tmx_to_a_registered_model(pairs: list[tuple[str, str]], capsys: pytest.CaptureFixture[str]):
     write_tmx(pairs)
-    words = ["--pairs", "manuals.tmx", "--dev", "20", "--test", "10%", "--split-seed", "3"]
-    code, _, err = called(capsys, "train", "rnnsearch", *words, "--register", "manuals", "--no-ray", *QUICK)
+    code, _, err = called(
+        capsys, "train", "rnnsearch", "--source", "manuals.tmx", "--register", "manuals", "--no-ray", *QUICK
+    )
     assert code == 0, err
     dataset = open_dataset("data/manuals-de-en/manuals-de-en.yaml")
     assert dataset.languages == {"source": "de", "target": "en"}
     dev, test = ([row.texts for row in read_rows(dataset, split, ("source", "target"))] for split in ("dev", "test"))
-    assert (len(dev), len(test)) == (20, 60) and not set(dev + test) - set(pairs)
+    assert (len(dev), len(test)) == (30, 30) and not set(dev + test) - set(pairs)
     assert "evaluate it: interlinear evaluate models:/manuals/1 --data " in err
-    code, prepared, err = called(capsys, "prepare", "rnnsearch", *words, *QUICK)
-    assert code == 0 and Path(prepared.strip()).parent == Path("prepared") and "is used" in err
+    words = ["manuals.tmx", "--output", "data/other", "--dev", "20", "--test", "10%", "--seed", "3"]
+    code, described, err = called(capsys, "data", "split", *words)
+    assert code == 0 and "dev 20, test 60" in err
+    code, prepared, err = called(capsys, "prepare", "rnnsearch", "--data", described.strip(), *QUICK)
+    assert code == 0 and Path(prepared.strip()).parent == Path("prepared")
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         ([], "--data: is missing, and so is text of your own"),
-        (["--source", "train.de"], "--source train.de: is one side of the pairs. Add --target; or"),
-        (["--target", "train.en"], "--target train.en: is one side of the pairs. Add --source; or"),
-        (["--pairs", "train.de"], "train.de: is neither a .tsv, a .tmx nor a folder"),
-        (["--pairs", ".", "--source", "train.de"], "--pairs: has both sides of the pairs"),
-        (["--data", "demo", "--pairs", "."], "--data demo: is a data set, and"),
-        (["--data", "demo", "--split-seed", "0"], "--data demo: is a data set, and"),
-        (["--dev", "5"], "--data: is missing"),
-        (["--pairs", ".", "--languages", "de,en", "--dev", "0%"], "--dev 0%: training chooses its weights by the dev"),
-        (["--pairs", ".", "--languages", "de,en", "--dataset-folder", "a b"], "a b: is no name for a data set"),
-        (["--pairs", ".", "--languages", "de,en", "--test", "half"], "--test half: is neither a number of lines"),
+        (["--source", "train.de"], "train.de: is neither a .tsv, a .tmx nor a folder. Of two text files, name both"),
+        (["--target", "train.en"], "--target train.en: is one side of the pairs. Add --source."),
+        (["--data", "demo", "--source", "."], "--data demo: is a data set, and"),
+        (["--data", "demo", "--languages", "de,en"], "--data demo: is a data set, and"),
+        (["--source", "."], ".: a folder does not say its languages"),
         (["--source", "train.de", "--target", "none.en"], "none.en: there is no such file"),
-        (["--pairs", ".", "--languages", "de,en", "--set", "model.layrs=2"], "model.layrs"),
+        (["--source", ".", "--languages", "de,en", "--set", "model.layrs=2"], "model.layrs"),
     ],
 )
 def test_an_invalid_call_leaves_no_files(

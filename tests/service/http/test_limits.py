@@ -540,7 +540,12 @@ def test_texts_and_keys_are_not_in_the_log_or_the_metrics(bundles, tmp_path, sty
     for them."""
     assert interlinear(["keys", "add", "the-app", "--keys", str(tmp_path / "keys.db")]) == 0
     key = capsys.readouterr().out.strip()
-    options = ["--require-key", "--log-format", style, "--access-log", "--cors", "https://example.org"]
+    options = [
+        "--require-key",
+        f"--set=log_format={style}",
+        "--set=access_log=true",
+        "--set=origins=[https://example.org]",
+    ]
     command = [sys.executable, "-m", "interlinear", "serve", "--port", "0", "--model", f"mt={bundles.de_en}", *options]
     with subprocess.Popen(command, cwd=tmp_path, env=os.environ, stderr=subprocess.PIPE, text=True) as child:
         try:
@@ -587,10 +592,12 @@ def test_texts_and_keys_are_not_in_the_log_or_the_metrics(bundles, tmp_path, sty
 def test_an_invalid_setting_is_reported(bundles, capsys, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     for arguments, code, sentence in (
-        (("--log-format", "xml"), 2, "log_format: input should be 'text' or 'json'"),
-        (("--trust-proxy", "proxy"), 2, "must be an IP address or network"),
-        (("--cors", "example.org"), 2, "must be like https://example.org"),
-        (("--rate", "0"), 2, "rate: input should be greater than 0"),
+        (("--set", "log_format=xml"), 2, "log_format: input should be 'text' or 'json'"),
+        (("--set", "trusted_proxies=[proxy]"), 2, "must be an IP address or network"),
+        (("--set", "origins=[example.org]"), 2, "must be like https://example.org"),
+        (("--set", "rate=0"), 2, "rate: input should be greater than 0"),
+        (("--set", "rates=5"), 2, "rates: there is no such setting; did you mean rate?"),
+        (("--set", "rate"), 2, "rate: this is no setting. Write --set key=value"),
         (("--require-key",), 1, "keys.db: there is no such file. Make it by `interlinear keys add NAME`"),
     ):
         assert interlinear(["serve", "--port", "0", f"--model=mt={bundles.de_en}", *arguments]) == code, arguments

@@ -458,7 +458,7 @@ def test_a_run_in_use_is_reported_with_its_process_and_not_changed(
     """Also if that process has been stopped (SIGSTOP); after it was killed, the run resumes."""
     write_corpus(tmp_path)
     settings = [word for setting in [*SETTINGS, "training.save_minutes=0.0001"] for word in ("--set", setting)]
-    words = ["train", "rnnsearch", "--data", "toy.yaml", "--no-ray", "--no-tracking", "--run", "live", *settings]
+    words = ["train", "rnnsearch", "--data", "toy.yaml", "--no-ray", "--tracking", "none", "--run", "live", *settings]
     monkeypatch.chdir(tmp_path)
     live = command(tmp_path, *words)
     run = tmp_path / "runs/live"
@@ -490,7 +490,7 @@ def test_a_killed_training_resumes_to_the_same_weights(
     write_corpus(tmp_path)
     monkeypatch.chdir(tmp_path)
     settings = [word for setting in [*SETTINGS, "training.save_minutes=0.002"] for word in ("--set", setting)]
-    words = ["train", "rnnsearch", "--data", "toy.yaml", "--no-ray", "--no-tracking", *settings]
+    words = ["train", "rnnsearch", "--data", "toy.yaml", "--no-ray", "--tracking", "none", *settings]
 
     def until_saved(run: str) -> None:
         deadline = time.monotonic() + 60

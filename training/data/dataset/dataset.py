@@ -233,7 +233,7 @@ def description_path(name_or_path: str) -> Path:
         raise UnknownDataError(
             name_or_path,
             f"is {kind}, and a data set is described by a YAML file that says where its texts lie",
-            "see docs/your-own-data.md: instead of --data, --source with --target or --pairs names text itself",
+            "see docs/your-own-data.md: instead of --data, --source names text itself",
         )
     if is_yaml or len(path.parts) != 1:
         if path.is_file():

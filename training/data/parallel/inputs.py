@@ -75,7 +75,7 @@ def _one_file(path: Path, languages: LanguagePair | None) -> ParallelText:
     kind = _text_suffix(path).lower()
     if kind not in ("tsv", "tmx"):
         raise UsageError(
-            str(path), "is neither a .tsv, a .tmx nor a folder", "of two text files, name each: --source and --target"
+            str(path), "is neither a .tsv, a .tmx nor a folder", "of two text files, name both: --source and --target"
         )
     module = tsv if kind == "tsv" else tmx
     languages = languages or module.infer_languages(path)

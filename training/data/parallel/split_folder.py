@@ -65,12 +65,14 @@ class SplitFolder:
         if not re.fullmatch(r"[\w.@+-]+", self.path.name):
             raise UsageError(str(self.path), "is no name for a data set", "use letters, digits, '-', '_' and '.'")
         description = shlex.quote(str(self.description))
-        remedy = f"train on it as it is with --data {description}, or name a new folder with --dataset-folder"
+        remedy = f"train on it as it is with --data {description}, or make another by `interlinear data split --output`"
         if not self.path.exists():
             return None
         if not (self.path / RECORD).is_file():
             raise UsageError(
-                str(self.path), "is there already, and was not made by this", "name a new folder with --dataset-folder"
+                str(self.path),
+                "is there already, and was not made by this",
+                "name a new folder: `interlinear data split --output FOLDER`",
             )
         try:
             recorded = read_checked_json(self.path / RECORD)

@@ -62,9 +62,9 @@ class SplitSize:
 class SplitOptions:
     """The sizes of dev and test, and the seed by which they are drawn."""
 
-    dev: SplitSize
-    test: SplitSize
-    seed: int
+    dev: SplitSize = SplitSize(fraction=0.05)
+    test: SplitSize = SplitSize(fraction=0.05)
+    seed: int = 1
 
 
 @dataclass(frozen=True)

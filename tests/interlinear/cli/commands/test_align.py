@@ -379,15 +379,14 @@ def test_a_model_is_adapted_to_the_pairs(toy, back_toy, tmp_path, run):
 
 
 @pytest.mark.slow
-def test_adapting_is_deterministic_by_seed(tmp_path, capsys):
+def test_adapting_is_deterministic(tmp_path, capsys):
     toy = write_toy(tmp_path / "toy", seed=1, dropout=0.2)
     files = write_pairs(tmp_path, word_for_word(12)[0])
     weights = []
-    for name, seed in (("a", "1"), ("b", "1"), ("c", "0")):
-        aligned(capsys, str(toy), *files, "--adapt", "--seed", seed, "--save", str(tmp_path / name))
+    for name in ("a", "b"):
+        aligned(capsys, str(toy), *files, "--adapt", "--save", str(tmp_path / name))
         weights.append((tmp_path / name / "model.safetensors").read_bytes())
-    assert weights[0] == weights[1] != weights[2]
-    assert interlinear.load(tmp_path / "c").card.data["adapted"]["seed"] == 0
+    assert weights[0] == weights[1] != (toy / "model.safetensors").read_bytes()
 
 
 def test_what_cannot_be_adapted_is_refused(toy, tmp_path, run):
@@ -398,8 +397,6 @@ def test_what_cannot_be_adapted_is_refused(toy, tmp_path, run):
         (str(post_editing), "reads several texts (source, mt)"),
     ):
         assert said in run.err(2, "align", model, *files, "--adapt")
-    assert "--seed: nothing is drawn at random" in run.err(2, "align", toy, *files, "--seed", "2")
-    assert "Invalid value for '--seed'" in run.err(2, "align", toy, *files, "--adapt", "--seed", "-1")
     assert "--adapt: there is no MODEL" in run.err(2, "align", *files, "--adapt")
     error = run.err(2, "align", toy, *write_pairs(tmp_path, [("", "a")]), "--adapt")
     assert "no pair has two sides that the model can read" in error

@@ -35,7 +35,7 @@ def teacher(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_corpus(folder, 900)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        words = ["rnnsearch", "--data", "toy.yaml", "--run", "teacher", "--no-ray", "--no-tracking", *QUICK]
+        words = ["rnnsearch", "--data", "toy.yaml", "--run", "teacher", "--no-ray", "--tracking", "none", *QUICK]
         assert cli.run(["train", *words]) == 0
     return folder / "runs" / "teacher" / "bundle"
 
@@ -94,7 +94,7 @@ def test_a_student_is_trained_on_the_outputs_of_its_teacher(teacher, corpus, tmp
 
 def test_the_record_says_where_the_outputs_come_from(toy, german, tmp_path, run):
     both = f"{toy},{toy}"
-    run("distill", both, "--data", german, "--output", tmp_path / "new", "--beam-size", 3)
+    run("distill", both, "--data", german, "--output", tmp_path / "new", "--set", "search.beam=3")
     record = json.loads((tmp_path / "new" / "distillation.json").read_text())
     sha256 = interlinear.load(toy).card.weights_sha256
     assert record["models"] == [{"name": str(toy), "weights_sha256": sha256}] * 2
@@ -104,7 +104,7 @@ def test_the_record_says_where_the_outputs_come_from(toy, german, tmp_path, run)
 
 
 def test_search_options_and_precision_reach_the_search(toy, german, tmp_path, run):
-    short = run("distill", toy, "--data", german, "--output", tmp_path / "new", "--max-length", 2).strip()
+    short = run("distill", toy, "--data", german, "--output", tmp_path / "new", "--set", "search.max_length=2").strip()
     assert {len(target.split()) for _, target in texts(short, "train")} <= {1, 2} and texts(short, "train")
     said = run.err(0, "distill", toy, "--data", german, "--output", tmp_path / "i", "--precision", "auto")
     assert f"the precision is {json.loads((tmp_path / 'i' / 'distillation.json').read_text())['precision']}" in said
@@ -231,7 +231,9 @@ def test_an_output_with_nul_bytes_can_be_read_again(tmp_path, run):
     (tmp_path / "a.source").write_text("ein hund\n" * 3)
     (tmp_path / "a.target").write_text("x\n" * 3)
     own = description(tmp_path, {"source": "a.source", "target": "a.target"})
-    made = run("distill", tmp_path / "bytes", "--data", own, "--output", tmp_path / "new", "--max-length", 3)
+    made = run(
+        "distill", tmp_path / "bytes", "--data", own, "--output", tmp_path / "new", "--set", "search.max_length=3"
+    )
     assert [source for source, _ in texts(made.strip(), "train")] == ["ein hund"] * 3
 
 
@@ -306,7 +308,7 @@ def test_a_folder_of_something_else_is_refused(toy, other_toy, german, tmp_path,
     assert "is a file" in refused(german)
     run("distill", toy, "--data", german, "--output", new)
     assert "was made by other models" in refused(new, model=other_toy)
-    assert "was made with other search options" in refused(new, "--beam-size", 1)
+    assert "was made with other search options" in refused(new, "--set", "search.beam=1")
     assert "was made in another precision" in refused(new, "--precision", "int8")
     assert "was made with another choice of --with-originals" in refused(new, "--with-originals")
     with (tmp_path / "german.source").open("a") as source, (tmp_path / "german.target").open("a") as target:

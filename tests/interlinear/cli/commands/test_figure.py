@@ -17,7 +17,7 @@ from interlinear.generation.generator import SequenceGenerator
 from interlinear.models.recurrent.decoder import RecurrentDecoder
 from interlinear.registry.store import MlflowStore
 from interlinear.text import SPECIAL
-from tests.interlinear.cli.conftest import describe
+from tests.interlinear.cli.conftest import TEST, describe
 
 SENTENCE = "ein hund läuft im garten ."
 
@@ -96,8 +96,8 @@ def test_impossible_figures_are_refused(toy, uam_toy, tmp_path, capsys):
     both = ["--nulls", "--confidence"]
     error = refused(capsys, 2, "attention", str(uam_toy), "--source", "hund", *both)
     assert "--confidence: beside the words are" in error
-    for kind in ("gated", "gate"):
-        said = refused(capsys, 2, kind, str(uam_toy), "--source", SENTENCE)
+    for kind in (["attention", "--by", "gated"], ["gate"]):
+        said = refused(capsys, 2, *kind, str(uam_toy), "--source", SENTENCE)
         assert f"{uam_toy}: the model has no attention of kind gated. It has attention, next, posterior, uam" in said
     assert "U+50000" in refused(capsys, 1, *attention, f"{SENTENCE} \U00050000", "--output", str(tmp_path / "a.png"))
     no_font = tmp_path / "font.ttf"
@@ -107,7 +107,9 @@ def test_impossible_figures_are_refused(toy, uam_toy, tmp_path, capsys):
 
 def test_gates_are_drawn_as_matrix_and_strip(gated_toy, tmp_path, capsys):
     picture, what = tmp_path / "a.svg", [str(gated_toy), "--source", SENTENCE, "--target", "a dog runs"]
-    assert {"garten", "dog", "1 − gate", "WHAT IT LOOKED AT, GATED"} <= set(drawn(capsys, picture, "gated", *what))
+    assert {"garten", "dog", "1 − gate", "WHAT IT LOOKED AT, GATED"} <= set(
+        drawn(capsys, picture, "attention", *what, "--by", "gated")
+    )
     strip = drawn(capsys, picture, "gate", *what)
     (explanation,) = SequenceGenerator(interlinear.load(gated_toy)).align([({"source": SENTENCE}, "a dog runs")])
     assert explanation.gate is not None
@@ -175,9 +177,9 @@ def test_an_alignment_is_drawn_over_gold_of_a_text_or_a_data_set(toy, back_toy, 
     assert "not clear what to draw" in refused(capsys, 2, *pair)
     assert "not clear what to draw" in refused(capsys, 2, *pair, "--gold", "0-0", "--data", str(data))
     assert "source: the text is empty" in refused(capsys, 1, *pair, "--source", "", "--gold", "0-0")
-    for option, value in (("--split", "test"), ("--line", "1")):
+    for option, value in (("--line", "1"),):
         said = refused(capsys, 2, *pair, "--gold", "0-0", option, value)
-        assert f"{option}: it is a data set that has splits and lines" in said
+        assert f"{option}: it is a data set that has lines" in said
     assert "--tokenised: the data set" in refused(capsys, 2, "alignment", str(toy), "--data", str(data), "--tokenised")
     error = refused(capsys, 1, "alignment", str(toy), "--source", "hund " * 13, "--target", "a", "--gold", "")
     assert "13 tokens" in error
@@ -185,14 +187,14 @@ def test_an_alignment_is_drawn_over_gold_of_a_text_or_a_data_set(toy, back_toy, 
 
 @pytest.mark.slow
 def test_systems_are_compared_on_a_test_set(toy, other_toy, parallel, tmp_path, capsys):
-    files = ["--source", str(parallel[0]), "--reference", str(parallel[1])]
+    files = ["--data", str(describe(tmp_path, test=TEST))]
     pair = [f"one={toy}", f"other={other_toy}", *files]
     words = drawn(capsys, tmp_path / "l.svg", "lengths", *pair, "--longer-than", "0", "--longer-than", "5")
     assert {"one", "other", "BLEU", "> 0", "> 5", "10"} <= set(words) and "> 10" not in words
-    words = drawn(capsys, tmp_path / "s.svg", "systems", *pair, "--samples", "100")
+    words = drawn(capsys, tmp_path / "s.svg", "systems", *pair)
     assert {"one", "other", "baseline", "BLEU WITH 95 % INTERVALS"} <= set(words)
     assert any("p = " in word for word in words)
-    two = drawn(capsys, tmp_path / "s.svg", "systems", *pair, "--samples", "100", "--metrics", "rouge-1,ter")
+    two = drawn(capsys, tmp_path / "s.svg", "systems", *pair, "--metrics", "rouge-1,ter")
     assert {"ROUGE-1", "TER"} <= set(two) and not any("BLEU" in word for word in two)
     by_rouge = drawn(capsys, tmp_path / "l.svg", "lengths", *pair, "--longer-than", "5", "--metric", "rouge-1")
     assert {"ROUGE-1", "> 5"} <= set(by_rouge) and "BLEU" not in by_rouge
@@ -200,16 +202,14 @@ def test_systems_are_compared_on_a_test_set(toy, other_toy, parallel, tmp_path, 
     assert "the longest has 6" in refused(capsys, 2, "lengths", str(toy), *files, "--longer-than", "6")
     assert "is called one already" in refused(capsys, 2, "systems", f"one={toy}", f"one={other_toy}", *files)
     assert "one system alone" in refused(capsys, 2, "systems", str(toy), *files)
-    assert "--data: it is not clear what to score on" in refused(capsys, 2, "lengths", str(toy))
-    references = ["--reference", str(parallel[1])]
-    assert "--source: sentences go by" in refused(capsys, 2, "lengths", f"one={parallel[1]}", *references)
-    spaced = ["lengths", *pair, "--longer-than", "5", "--tokenised"]
+    cut = {name: {"files": file, "tokenised": True} for name, file in TEST.items()}
+    spaced = ["lengths", *pair[:2], "--data", f"{describe(tmp_path, 'cut', test=cut)}:test", "--longer-than", "5"]
     assert {"> 5", "10"} <= set(drawn(capsys, tmp_path / "l.svg", *spaced))
 
 
 def test_systems_are_compared_by_alignments_which_text_files_lack(toy, other_toy, tmp_path, capsys):
     data = describe_gold(tmp_path, tokenised=False)
-    by_gold = ["--data", str(data), "--metrics", "aer", "--samples", "100"]
+    by_gold = ["--data", str(data), "--metrics", "aer"]
     words = drawn(capsys, tmp_path / "s.svg", "systems", f"one={toy}", f"other={other_toy}", *by_gold)
     assert {"one", "other", "AER WITH 95 % INTERVALS"} <= set(words)
     said = refused(capsys, 2, "systems", f"one={toy}", f"file={tmp_path / 't'}", *by_gold)

@@ -128,8 +128,9 @@ def test_invalid_arguments_are_found_before_contacting_the_cluster(
         (["--env", "NOT_SET"], "--env NOT_SET: there is no such environment variable here"),
         (["--tracking", "sqlite:///mlflow.db"], "is a file, and the job would look for it on the cluster"),
         (["--tracking", "mlruns"], "is a file, and the job would look for it on the cluster"),
-        (["--no-tracking", "--register", "x"], "--no-tracking: the other options of MLflow have no effect"),
-        (["--no-cuda-graphs"], "--no-cuda-graphs: CUDA graphs are used on GPUs only"),
+        (["--tracking", "none", "--register", "x"], "--tracking none: --register needs a registry"),
+        (["--no-ray"], "No such option: --no-ray"),
+        (["--worker", "2"], "(Possible options: --workers)"),
         (["--pack-data", "--data-root", "/srv"], "--data-root: the text goes along"),
         (["--source", "a.de", "--target", "a.en"], "--data multi30k-de-en: is a data set, and"),
     ):
@@ -375,7 +376,7 @@ def test_own_text_goes_along_with_a_job(head: Head, tmp_path: Path):
     done = interlinear_in(
         tmp_path, "submit", "rnnsearch", "--source", "manual.source", "--target", "manual.target",
         "--languages", "de,en",
-        "--dev", "20", "--test", "20", "--run", "own", "--wait", *settings,
+        "--run", "own", "--wait", *settings,
         "--folder", str(head.folder), "--address", head.address,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -409,7 +410,7 @@ def test_a_killed_or_stopped_job_resumes_to_the_same_weights(head: Head, with_to
     write_corpus(tmp_path)
     long = ["--set", "training.epochs=40", "--set", "training.patience=100", "--set", "training.save_minutes=0.01"]
     settings = [word for setting in (*SETTINGS, *TINY) for word in ("--set", setting)]
-    alone = ["train", "rnnsearch", "--data", "toy.yaml", *settings, *long, "--no-ray", "--no-tracking"]
+    alone = ["train", "rnnsearch", "--data", "toy.yaml", *settings, *long, "--no-ray", "--tracking", "none"]
     undisturbed = interlinear_in(tmp_path, *alone, OMP_NUM_THREADS="1").stdout.strip()
 
     # Its driver is killed; `submit --wait` reports it, and the same command with --resume continues.

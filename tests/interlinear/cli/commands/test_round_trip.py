@@ -134,7 +134,7 @@ def test_a_post_editing_model_is_trained_on_the_data_set(models, english, tmp_pa
     made, _ = run(capsys, *command(models, english, post_edits(tmp_path), tmp_path / "new", "--triples", 40))
     settings = [*SETTINGS, "sources.mt.units=words", "training.epochs=1"]
     words = [word for setting in settings for word in ("--set", setting)]
-    run(capsys, "train", "postedit_flat", "--data", made, "--run", "ape", "--no-ray", "--no-tracking", *words)
+    run(capsys, "train", "postedit_flat", "--data", made, "--run", "ape", "--no-ray", "--tracking", "none", *words)
     assert interlinear.load(tmp_path / "runs" / "ape" / "bundle").card.data["name"] == "new"
 
 

@@ -31,14 +31,15 @@ def read(path: Path, split: str) -> list[tuple[str, ...]]:
 
 def test_suggestions_alone_are_split_into_a_data_set(keys, tmp_path, capsys):
     folder = tmp_path / "corrections"
-    command = ["suggestions", "export", str(folder), "--languages", "de,en", "--dev", "6", "--test", "0"]
+    command = ["suggestions", "export", str(folder), "--languages", "de,en"]
     command += ["--keys", keys]
     assert interlinear(command) == 0
     description = Path(capsys.readouterr().out.strip())
     assert description == folder / "corrections.yaml"
-    assert len(read(description, "dev")) == 6
+    dev, test = read(description, "dev"), read(description, "test")
+    assert len(dev) == len(test) > 0
     train = read(description, "train")
-    assert ("Erste Zeile", "First line") in train + read(description, "dev")
+    assert ("Erste Zeile", "First line") in train + dev + test
     assert ("Hello", "Hallo") not in train
     assert interlinear(command) == 2, "the folder is there already"
 
@@ -50,10 +51,10 @@ def test_lines_of_a_suggestion_end_at_a_line_feed_only(tmp_path, capsys):
         name = f"{ord(mark):x}"
         store.add(Suggestion(f"Seite {name}{mark}neu\nzwei {name}", f"page {name} new\ntwo {name}", "de", "en"), 99, 99)
     folder = tmp_path / "corrections"
-    command = ["suggestions", "export", str(folder), "--languages", "de,en", "--dev", "2", "--test", "0"]
+    command = ["suggestions", "export", str(folder), "--languages", "de,en"]
     assert interlinear([*command, "--keys", str(tmp_path / "keys.db")]) == 0
     description = Path(capsys.readouterr().out.strip())
-    pairs = {pair for split in ("train", "dev") for pair in read(description, split)}
+    pairs = {pair for split in ("train", "dev", "test") for pair in read(description, split)}
     expected = {(f"Seite {n} neu", f"page {n} new") for n in ("c", "1c", "1e", "85", "2028", "b")}
     assert pairs == expected | {(f"zwei {n}", f"two {n}") for n in ("c", "1c", "1e", "85", "2028", "b")}
 
@@ -88,7 +89,6 @@ def test_suggestions_are_added_to_train_of_another_data_set(keys, tmp_path, caps
     [
         ([], "--languages: is missing: there are suggestions for de,en en,de"),
         (["--languages", "fr,en"], "has no suggestions: there are de,en en,de"),
-        (["--languages", "de,en", "--with", "demo", "--dev", "5"], "Leave them out"),
         (["--languages", "en,de", "--with", "multi30k-de-en"], "is de to en, not en to de"),
     ],
 )

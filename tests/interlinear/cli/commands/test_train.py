@@ -30,10 +30,9 @@ def called(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, s
         (["--workers", "640:700"], "--workers 640: each needs a processor of its own"),
         (["--set", "model.hidden=400000"], "GiB of memory for them, and"),
         (["--workers", "64", "--gpu"], "--workers 64: each needs a GPU of its own, and this machine has"),
-        (
-            ["--no-cuda-graphs"],
-            "--no-cuda-graphs: CUDA graphs are used on GPUs only. Leave it out, or train with --gpu.",
-        ),
+        (["--tracking", "none", "--register", "x"], "--tracking none: --register needs a registry. Leave one of them"),
+        (["--trackin", "none"], "No such option: --trackin (Possible options: --tracking). See `interlinear train"),
+        (["--precision", "bf16"], "No such option: --precision. See `interlinear train --help`."),
         (["--set", "model.layrs=2"], "model.layrs"),
         (["--no-ray", "--resume"], "there is no run of that name to resume"),
     ],

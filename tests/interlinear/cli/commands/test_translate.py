@@ -170,11 +170,11 @@ def test_options_reach_the_search(toy, written, run):
     def found(*options: str) -> dict:
         return run.json("translate", toy, file, *options)["translations"][0]
 
-    assert len(found("--max-length", "2")["text"].split()) <= 2
-    assert len(found("--min-length", "5")["text"].split()) >= 4
-    best = found("--length-penalty", "none")
+    assert len(found("--set", "search.max_length=2")["text"].split()) <= 2
+    assert len(found("--set", "search.min_length=5")["text"].split()) >= 4
+    best = found("--set", "search.length_penalty=none")
     assert best["score"] == pytest.approx(best["log_probability"])
-    assert found("--length-penalty", "1.0")["score"] > best["log_probability"]
+    assert found("--set", "search.length_penalty=1.0")["score"] > best["log_probability"]
 
 
 def test_half_precision_gives_nearly_the_same_scores(toy, written, run):
@@ -204,9 +204,15 @@ def test_the_precision_that_is_chosen_is_said(toy, written, run, monkeypatch):
     ("options", "said"),
     [
         (["--precision", "int4"], "--precision"),
-        (["--length-penalty", "much"], "--length-penalty"),
+        (["--set", "search.length_penalty=much"], "--set search.length_penalty: "),
+        (
+            ["--set", "search.lenght_penalty=1"],
+            "--set search.lenght_penalty: unknown key. Did you mean length_penalty?",
+        ),
+        (["--set", "model.layers=2"], "--set model.layers: only the search of a trained model can be changed"),
+        (["--set", "search.beam"], "search.beam: this is no setting. Write --set key=value"),
         (["--n-best", "3"], "beam of 2"),
-        (["--min-length", "9", "--max-length", "3"], "min_length"),
+        (["--set", "search.min_length=9", "--set", "search.max_length=3"], "min_length"),
         (["--device", "toaster"], "--device toaster"),
         (["--reverse", "TOY"], "--reverse: it is for explanations. Say --explain too"),
         (["--explain", "--reverse", "TOY"], "it goes from de to en, and MODEL from de to en"),

@@ -41,7 +41,7 @@ def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
         (["--address", "ray://host:10001"], "runs on a node of the cluster only"),
         (["--resume"], "there is no tuning of that name to resume. Start it without --resume."),
         (["--epochs", "2", "--grace", "3"], "--grace: 3 is more than a trial's 2 epochs"),
-        (["--no-tracking", "--experiment", "x"], "--no-tracking: the other options of MLflow have no effect"),
+        (["--tracking", "none", "--experiment", "x"], "No such option: --experiment"),
         (["--trials", "0"], "--trials"),
         (["--per-gpu", "4"], "--per-gpu: it has no effect without --gpu"),
         (["--per-gpu", "4", "--gpu"], "--at-once 1: 4 share a GPU, and this machine has 0"),

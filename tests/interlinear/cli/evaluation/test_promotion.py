@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from interlinear import cli
-from interlinear.cli.evaluation.promotion import parse_dataset_split
+from interlinear.cli.evaluation.test_sets import parse_dataset_split
 from interlinear.errors import RegistryError
 from interlinear.registry.store import MlflowStore, Promotion
 from tests.interlinear.cli.conftest import TEST, describe

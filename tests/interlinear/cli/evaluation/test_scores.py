@@ -34,24 +34,24 @@ def test_all_scores_and_the_reasons_of_omitted_ones(toy, tmp_path, parallel, run
     found = run.json("evaluate", toy, *data, "--metrics", "all")
     left_out = found.pop("left_out")
     assert set(left_out) == {*GROUPS["rouge-recall-75"], "hter"}
-    assert set(found) == set(METRICS) - set(left_out)
+    assert set(found) == set(METRICS) - set(left_out) - set(ALIGNMENT)
     assert all(set(score) >= {"score", "signature"} for score in found.values())
     assert found["rouge-l"]["low"] <= found["rouge-l"]["mean"] <= found["rouge-l"]["high"]
-    assert found["aer"]["signature"] == "pairs:10|gold:sure+possible|by:posterior"
-    data = describe(tmp_path)
-    out, said = run.both("evaluate", toy, *data, "--metrics", "bleu,aer")
-    assert out.startswith("BLEU ") and "AER" not in out
-    assert "left out: aer: the split 'test' of mine has no gold alignments." in said
+    aligned = run.json("evaluate-alignments", toy, *data)
+    assert list(aligned) == list(ALIGNMENT)
+    assert aligned["aer"]["signature"] == "pairs:10|gold:sure+possible|by:posterior"
+    said = run.err(2, "evaluate-alignments", toy, *describe(tmp_path))
+    assert "cannot be computed here: the split 'test' of mine has no gold alignments." in said
 
 
 def test_alignments_equal_those_that_align_prints(toy, tmp_path, parallel, run):
     source, target = parallel
     printed = run("align", toy, "--source", source, "--target", target)
-    own = run.json("evaluate", toy, *describe(tmp_path, gold=printed), "--metrics", "alignment")
+    own = run.json("evaluate-alignments", toy, *describe(tmp_path, gold=printed))
     assert [own[name]["score"] for name in ALIGNMENT] == [0, 100, 100, 100]
     lines = printed.splitlines()
     half = "".join(" ".join(line.split()[:3]) + "\n" for line in lines)  # every pair has six links
-    found = run.json("evaluate", toy, *describe(tmp_path, gold=half), "--metrics", "alignment")
+    found = run.json("evaluate-alignments", toy, *describe(tmp_path, gold=half))
     assert [found[name]["score"] for name in ALIGNMENT] == pytest.approx([100 * (1 - 6 / 9), 50, 100, 100])
 
 
@@ -59,26 +59,26 @@ def test_symmetrized_alignments_are_scored(toy, back_toy, tmp_path, parallel, ru
     source, target = parallel
     both = ["--reverse", str(back_toy), "--symmetrize", "intersection"]
     data = describe(tmp_path, gold=run("align", toy, "--source", source, "--target", target, *both))
-    found = run.json("evaluate", toy, *data, "--metrics", "alignment", *both)
+    found = run.json("evaluate-alignments", toy, *data, *both)
     assert [found[name]["score"] for name in ALIGNMENT] == [0, 100, 100, 100]
     assert found["aer"]["signature"].endswith("|by:posterior,intersection")
-    alone = run.json("evaluate", toy, *data, "--metrics", "alignment")
+    alone = run.json("evaluate-alignments", toy, *data)
     assert alone["alignment-precision"]["score"] < 100
     for options, said in [
-        (both, "--reverse: no score of alignments is asked for"),
-        (["--metrics", "aer", *both[:2]], "--reverse: it is not said how two alignments become one"),
-        (["--metrics", "aer", "--reverse", str(toy), *both[2:]], "it goes from de to en, and MODEL from de to en"),
+        (both[:2], "--reverse: it is not said how two alignments become one"),
+        (both[2:], "--symmetrize: one model has one direction"),
+        (["--reverse", str(toy), *both[2:]], "it goes from de to en, and MODEL from de to en"),
     ]:
-        assert said in run.err(2, "evaluate", toy, *data, *options)
+        assert said in run.err(2, "evaluate-alignments", toy, *data, *options)
 
 
 def test_a_pair_that_is_too_long_counts_as_unaligned(toy, tmp_path, parallel, run):
     source, _ = parallel
     source.write_text("hund " * 13 + "\n" + "".join(source.read_text().splitlines(keepends=True)[1:]))
     data = describe(tmp_path, gold="0-0\n" * 10)
-    found = run.json("evaluate", toy, *data, "--metrics", "alignment-recall,aer")
+    found = run.json("evaluate-alignments", toy, *data)
     assert found["alignment-recall"]["score"] <= 90
-    out, said = run.both("evaluate", toy, *data, "--metrics", "aer")
+    out, said = run.both("evaluate-alignments", toy, *data)
     assert said == f"interlinear: {toy}: 1 pair is empty or too long, hence not aligned.\n"  # nothing is translated
     assert out.startswith("AER ")
 
@@ -106,18 +106,20 @@ def test_a_file_with_outputs_is_scored_like_its_model(toy, tmp_path, parallel, r
     data, kept = describe(tmp_path, gold="0-0\n" * 10), tmp_path / "outputs"
     names = ["--metrics", "bleu,chrf,ter,rouge,exact-match,length-ratio"]
     of_model = run.json("evaluate", toy, *data, *names, "--output", kept)
-    assert run.json("evaluate", kept, *data, *names) == of_model
-    assert run.json("evaluate", kept, "--reference", reference, *names) == of_model
-    left_out = run.json("evaluate", kept, *data, "--metrics", "all")["left_out"]
-    assert left_out["aer"] == "a file with outputs has no alignments"
-    search = (["--beam-size", "2"], ["--output", str(tmp_path / "x")], ["--by", "attention"])
-    for option in (*search, ["--device", "cpu"], ["--precision", "fp32"]):
-        error = run.err(2, "evaluate", kept, *data, "--metrics", "all", *option)
-        assert f"{option[0]}: {kept} is a file with outputs" in error
+    assert run.json("evaluate-outputs", kept, *data, *names) == of_model
+    assert run.json("evaluate-outputs", kept, "--reference", reference, *names) == of_model
+    found = run.json("evaluate-outputs", kept, *data, "--metrics", "all")
+    assert not {*found, *found["left_out"]} & {*ALIGNMENT}
+    for option in (["--set", "search.beam=2"], ["--output", "x"], ["--device", "cpu"], ["--precision", "fp32"]):
+        assert f"No such option: {option[0]}" in run.err(2, "evaluate-outputs", kept, *data, *option)
+    said = run.err(2, "evaluate", kept, *data)
+    assert f"{kept}: it is no model. Outputs are scored by interlinear evaluate-outputs {kept}." in said
+    said = run.err(2, "evaluate-alignments", kept, *data)
+    assert f"{kept}: is no model, and outputs have no alignments. Name a model." in said
     kept.write_text("one line\n")
-    assert f"{kept}: it has 1 lines, and mine, test has 10" in run.err(1, "evaluate", kept, *data)
+    assert f"{kept}: it has 1 lines, and mine, test has 10" in run.err(1, "evaluate-outputs", kept, *data)
     kept.write_bytes("ein Café\n".encode("latin-1") * 10)
-    said = run.err(1, "evaluate", kept, *data)
+    said = run.err(1, "evaluate-outputs", kept, *data)
     assert f"{kept}, line 1: is not valid UTF-8" in said and said.endswith(
         f"`iconv -f LATIN1 -t UTF-8 < {kept} > NEW`.\n"
     )
@@ -127,13 +129,13 @@ def test_empty_outputs_are_scored_and_reported(tmp_path, parallel, run):
     _, reference = parallel
     outputs = tmp_path / "outputs"
     outputs.write_text("".join(reference.read_text().splitlines(keepends=True)[:8]) + "\n\n")
-    found = run.json("evaluate", outputs, "--reference", reference, "--metrics", "exact-match,ter")
+    found = run.json("evaluate-outputs", outputs, "--reference", reference, "--metrics", "exact-match,ter")
     assert found["exact-match"]["score"] == 80
     assert found["ter"]["score"] == pytest.approx(20)
-    said = run.err(0, "evaluate", outputs, "--reference", reference)
+    said = run.err(0, "evaluate-outputs", outputs, "--reference", reference)
     assert f"{outputs}: 2 outputs are empty, the first in line 9." in said
     outputs.write_text(reference.read_text().replace(reference.read_text().splitlines()[8], "", 1))
-    error = run.err(0, "evaluate", outputs, "--reference", reference)
+    error = run.err(0, "evaluate-outputs", outputs, "--reference", reference)
     assert f"{outputs}: 1 output is empty, in line 9. It is scored as it is.\n" in error
 
 
@@ -142,7 +144,7 @@ def test_empty_outputs_are_scored_and_reported(tmp_path, parallel, run):
     [
         ("bleu,blue", "'blue' is no score. Did you mean bleu"),
         ("", "'' is no score"),
-        ("aer", "aer cannot be computed here: the split 'test' of mine has no gold alignments"),
+        ("aer", "--metrics aer: is none of texts. Score alignments by `interlinear evaluate-alignments`."),
         ("rouge-recall-75", "a score of summaries"),
     ],
 )
@@ -163,13 +165,13 @@ def test_unavailable_scores_are_refused(toy, tmp_path, parallel, run, metrics, s
 )
 def test_invalid_gold_alignments_are_refused_when_requested(toy, tmp_path, parallel, run, gold, said):
     data = describe(tmp_path, gold=gold)
-    assert said in run.err(1, "evaluate", toy, *data, "--metrics", "aer")
+    assert said in run.err(1, "evaluate-alignments", toy, *data)
     assert cli.run(["evaluate", str(toy), *data]) == 0
 
 
 def test_gold_without_links_omits_alignment_scores(toy, tmp_path, parallel, run):
-    found = run.json("evaluate", toy, *describe(tmp_path, gold="\n" * 10), "--metrics", "bleu,aer")
-    assert found["left_out"] == {"aer": "the gold alignments have no link"} and "aer" not in found
+    said = run.err(2, "evaluate-alignments", toy, *describe(tmp_path, gold="\n" * 10))
+    assert "cannot be computed here: the gold alignments have no link." in said
 
 
 def test_tokenised_text_is_scored_as_tokens_from_files_and_data_sets(toy, tmp_path, parallel, run):
@@ -200,10 +202,7 @@ def test_ineffective_or_missing_options_are_refused(toy, other_toy, tmp_path, pa
         (["evaluate", str(toy), *files, "--output", f"{nowhere}/x"], f"--output: there is no folder {nowhere}."),
         (["evaluate", nowhere, *files], f"{nowhere}: there is no such file or folder. Name a bundle's folder, "),
         (["evaluate", str(toy)], "--data: it is not clear what to score on. Give --data, or --source and --reference."),
-        (
-            ["evaluate", str(toy), *files, "--metrics", "aer", "--beam-size", "1"],
-            "--beam-size: scores of alignments need no search.",
-        ),
+        (["evaluate-outputs", nowhere, *files], f"{nowhere}: there is no such file. Name a file with one output"),
         (["compare", str(toy), str(other_toy)], "--data: it is not clear what to score on."),
     ):
         out, err = run.both(*arguments, code=2)
@@ -219,12 +218,11 @@ def test_compare_reports_lines_that_count_as_empty(toy, other_toy, tmp_path, par
         assert f"{model}: 1 line counts as empty; first line 1: the text has 13 tokens" in said
 
 
-def test_by_requires_an_alignment_score_and_a_model_with_that_attention(toy, tmp_path, parallel, run):
+def test_by_requires_a_model_with_that_attention(toy, tmp_path, parallel, run):
     data = describe(tmp_path, gold="0-0\n" * 10)
-    assert "no score of alignments is asked for" in run.err(2, "evaluate", toy, *data, "--by", "attention")
-    assert "It has attention, next, posterior." in run.err(2, "evaluate", toy, *data, "--metrics", "aer", "--by", "uam")
-    by = run.json("evaluate", toy, *data, "--metrics", "aer", "--by", "posterior")
-    assert by == run.json("evaluate", toy, *data, "--metrics", "aer")
+    assert "It has attention, next, posterior." in run.err(2, "evaluate-alignments", toy, *data, "--by", "uam")
+    by = run.json("evaluate-alignments", toy, *data, "--by", "posterior")
+    assert by == run.json("evaluate-alignments", toy, *data)
 
 
 def test_compare_prints_every_score_test_and_run(toy, other_toy, tmp_path, parallel, run):
@@ -262,13 +260,13 @@ def test_case_studies_are_the_sentences_that_change_the_score_most(toy, tmp_path
     (cases,) = found["cases"].values()
     assert [case["line"] for case in cases] in ([1, 8, 9], [1, 9, 8])  # the other sentences have equal outputs
     texts = source.read_text().splitlines()
-    before = run.json("evaluate", named[0], *arguments[2:6])["bleu"]["score"]
+    before = run.json("evaluate-outputs", named[0], *arguments[2:6])["bleu"]["score"]
     for case in cases:
         row = case["line"] - 1
         assert case["texts"] == {"source": texts[row]} and case["references"] == [right[row]]
         assert (case["baseline"], case["output"]) == (base[row], other[row])
         (tmp_path / "mixed").write_text("".join(f"{line}\n" for line in [*base[:row], other[row], *base[row + 1 :]]))
-        after = run.json("evaluate", tmp_path / "mixed", *arguments[2:6])["bleu"]["score"]
+        after = run.json("evaluate-outputs", tmp_path / "mixed", *arguments[2:6])["bleu"]["score"]
         assert case["gain"] == pytest.approx(after - before)
     assert cases[0]["gain"] > 0 > cases[1]["gain"] > cases[2]["gain"]
     assert run.json("compare", *arguments, "--cases", "1")["cases"] == {named[1]: [cases[0], cases[2]]}
@@ -285,14 +283,13 @@ def test_compare_names_the_attention_that_aligned_each_model(toy, gated_toy, tmp
     data = describe(tmp_path, gold="0-0 1-1\n" * 10)
     arguments = ["compare", str(toy), str(gated_toy), *data, "--samples", "20", "--metrics", "aer"]
     assert "|by:posterior|" in run.json(*arguments)["aer"]["bootstrap"]["signature"]
-    assert "|by:attention|" in run.json(*arguments, "--by", "attention")["aer"]["bootstrap"]["signature"]
 
 
 def test_compare_aligns_models_but_not_files(toy, other_toy, tmp_path, parallel, run):
     data = describe(tmp_path, gold="0-0 1-1\n" * 10)
     arguments = ["--samples", "20", "--metrics", "aer,bleu"]
     models = run.json("compare", toy, other_toy, *data, *arguments)
-    single = run.json("evaluate", other_toy, *data, "--metrics", "aer")
+    single = run.json("evaluate-alignments", other_toy, *data)
     assert models["aer"]["sign"]["systems"][1]["score"] == pytest.approx(single["aer"]["score"])
     outputs = tmp_path / "outputs"
     outputs.write_text("a dog\n" * 10)
@@ -311,7 +308,7 @@ def test_post_edits_are_scored_beside_the_machine_translation(toy, tmp_path, par
     )
     assert found["unedited"]["hter"]["score"] == pytest.approx(100 * wrong / words)
     assert "case:mixed" in found["hter"]["signature"]
-    folded = run.json("evaluate", "unedited", *data, "--metrics", "hter", "--lowercase")
+    folded = run.json("evaluate-outputs", "unedited", *data, "--metrics", "hter", "--lowercase")
     assert list(folded) == ["hter"] and folded["hter"]["score"] == 0
     files = ["--source", str(source), "--reference", str(reference), "--mt", str(tmp_path / "test.mt")]
     assert run.json("evaluate", toy, *files) == found
@@ -325,7 +322,5 @@ def test_the_unedited_machine_translation_is_a_system_to_compare_with(toy, tmp_p
     for tests in run.json(*arguments).values():
         base, _, same = tests["randomisation"]["systems"]
         assert base["system"] == "unedited" and same["score"] == base["score"] and same["p_value"] == 1
-    said = run.err(2, "evaluate", "unedited", *describe(tmp_path))
+    said = run.err(2, "evaluate-outputs", "unedited", *describe(tmp_path))
     assert "unedited: mine, test has no machine translations." in said
-    error = run.err(2, "evaluate", "unedited", *data, "--beam-size", "2")
-    assert "--beam-size: unedited is the machine translations: nothing is searched for" in error
