@@ -97,11 +97,12 @@ def training(recipe: str) -> tuple[float, float]:
 
 @pytest.mark.parametrize("recipe", slow_but(["contextual_gates"], RECIPES))
 def test_a_step_and_a_position_are_few_operators(recipe: str) -> None:
-    """A Transformer's training has no operator of a position; a step of search has some 30 in each of its layers."""
+    """A Transformer's training has few operators of a position (an SSRU's recurrence), or none; a step of search has
+    some 30 in each of its layers."""
     position, _ = training(recipe)
     of_transformer = load_recipe(recipe).model.kind == "transformer"
     assert 0 < search_operators(recipe) <= (275 if of_transformer else 175)
-    assert position == 0 if of_transformer else 0 < position <= 155
+    assert position <= 4 if of_transformer else 0 < position <= 155
 
 
 def test_rnnsearch_has_the_fewest() -> None:
