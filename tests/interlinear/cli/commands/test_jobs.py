@@ -130,7 +130,7 @@ def test_invalid_arguments_are_found_before_contacting_the_cluster(
         (["--tracking", "mlruns"], "is a file, and the job would look for it on the cluster"),
         (["--tracking", "none", "--register", "x"], "--tracking none: --register needs a registry"),
         (["--no-ray"], "No such option: --no-ray"),
-        (["--worker", "2"], "(Possible options: --workers)"),
+        (["--worker", "2"], "No such option: --worker (Possible options: --source, --workers)"),
         (["--pack-data", "--data-root", "/srv"], "--data-root: the text goes along"),
         (["--source", "a.de", "--target", "a.en"], "--data multi30k-de-en: is a data set, and"),
     ):
