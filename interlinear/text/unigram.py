@@ -11,6 +11,7 @@ import tokenizers
 from tokenizers import models
 
 from interlinear.errors import UsageError
+from interlinear.installation import how_to_install
 from interlinear.text.config import BYTES, TextConfig
 from interlinear.text.vocabulary import Vocabulary, frequent_letters, pre_tokenizer_pipeline
 from interlinear.text.words import UNKNOWN_MARK, Span
@@ -68,9 +69,8 @@ def train(words: Mapping[str, int], size: int) -> list[tuple[str, float]]:
     try:
         from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
     except ImportError:
-        raise UsageError(
-            "units: unigram", "is learned by sentencepiece, which is not installed", "pip install 'interlinear[train]'"
-        ) from None
+        reason = "is learned by sentencepiece, which is not installed"
+        raise UsageError("units: unigram", reason, how_to_install("train")) from None
     model = io.BytesIO()
     with tempfile.NamedTemporaryFile("w", suffix=".tsv", encoding="utf-8") as file:
         for word, count in sorted(words.items()):

@@ -42,13 +42,11 @@ def test_every_setting_of_the_service_is_named_on_a_page() -> None:
 
 def shown(default: object) -> str:
     """A default as a page writes it."""
-    return (
-        str(default).lower()
-        if isinstance(default, bool)
-        else f"{default:g}"
-        if isinstance(default, float)
-        else str(default)
-    )
+    if isinstance(default, bool):
+        return str(default).lower()
+    if isinstance(default, tuple):
+        return str(list(default))
+    return f"{default:g}" if isinstance(default, float) else str(default)
 
 
 @pytest.mark.parametrize(
