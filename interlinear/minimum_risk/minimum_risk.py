@@ -20,7 +20,7 @@ from interlinear.losses.training_loss import training_loss
 from interlinear.metrics import sentence
 from interlinear.models.memory import Memory
 from interlinear.models.model import Model
-from interlinear.models.state import State
+from interlinear.models.state import WRITTEN, State
 from interlinear.search import SearchOptions, SearchRequest, SlotTable
 from interlinear.text import BEGIN, END, PAD
 
@@ -35,7 +35,7 @@ def sample(model: Model, memory: Memory, count: int, max_lengths: Sequence[int])
     PAD and BEGIN are never drawn, as in search. An output of sentence b without END is cut after `max_lengths[b]`
     words. Seed the device's torch generator to reproduce samples.
     """
-    state = model.start(memory).repeat(count)
+    state = model.start(memory).resize(memory.positions | {WRITTEN: max(max_lengths) + 1}).repeat(count)
     device = model.output.weight.device
     (limits_B,) = to_device([torch.tensor(max_lengths)], device)
     token_BK = torch.full((memory.rows, count), BEGIN, device=device)

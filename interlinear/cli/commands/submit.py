@@ -114,6 +114,7 @@ def training_options(context: typer.Context, words: list[str]) -> TrainingOption
         return options
 
     command = get_command(parser)
+    command.callback.shared = context.command.shared  # type: ignore[union-attr, attr-defined]  # of submit, not refused here
     with command.make_context(context.info_name, words, parent=context.parent) as parsed:
         options: TrainingOptions = command.invoke(parsed)
         return options
