@@ -26,7 +26,9 @@ from tests.service import test_serve
 from tests.training.toy import SETTINGS, write_corpus, write_edited, write_pictured
 from training.recipe import load_recipe
 
-SEVERAL = [f"{task}_{how}" for task in ("multimodal", "postedit") for how in ("hierarchical", "flat", "concat")]
+TRANSFORMERS = ("transformer", "transformer_guided", "transformer_small_data", "transformer_ssru")
+SEVERAL = ["multimodal_transformer", "postedit_transformer"]
+SEVERAL += [f"{task}_{how}" for task in ("multimodal", "postedit") for how in ("hierarchical", "flat", "concat")]
 IN_PROCESSES = ("contextual_gates", "uam", "multimodal_hierarchical", "postedit_flat")
 
 Command = Callable[..., str]
@@ -77,7 +79,11 @@ def served(model: str, folder: Path, in_processes: bool) -> Iterator[Ask]:
 
 def trained(interlinear: Command, system: str, data: Path, settings: Sequence[str]) -> str:
     """Train and register; returns the model's name."""
-    sets = [word for setting in [*SETTINGS, *settings] for word in ("--set", setting)]
+    sizes = SETTINGS
+    if load_recipe(system).model.kind == "transformer":
+        own = ["model.feed_forward=32", "model.tie_embeddings=none", "model.norm=pre", "training.warmup=20"]
+        sizes = (*(setting for setting in SETTINGS if "hidden" not in setting), *own)
+    sets = [word for setting in [*sizes, *settings] for word in ("--set", setting)]
     said = interlinear("train", system, "--data", str(data), "--register", f"toy-{system}", *sets)
     model = f"models:/toy-{system}/1"  # a model below its baseline is no champion
     assert json.loads(interlinear("info", model, "--json"))["weights_sha256"] == said.strip().splitlines()[-1]
@@ -85,7 +91,7 @@ def trained(interlinear: Command, system: str, data: Path, settings: Sequence[st
 
 
 @pytest.mark.slow  # `make demo` goes the same way with one
-@pytest.mark.parametrize("system", SYSTEMS)
+@pytest.mark.parametrize("system", [*SYSTEMS, *TRANSFORMERS])
 @pytest.mark.timeout(300)
 def test_every_system_end_to_end(
     system: str, in_processes: bool, tmp_path: Path, interlinear: Command, capsys: pytest.CaptureFixture[str]
@@ -118,8 +124,9 @@ def test_every_system_end_to_end(
         assert len(texts) == 2
         assert answer["model"]["version"] == "1"
         for explanation in answer["explanations"]:
-            kinds = load_recipe(system).model.attention_kinds
-            assert set(explanation["matrices"]) == {*kinds} | (set() if "uam" in kinds else {"posterior"})
+            recipe = load_recipe(system).model
+            posterior = recipe.kind == "recurrent" and "uam" not in recipe.attention_kinds
+            assert set(explanation["matrices"]) == {*recipe.attention_kinds} | ({"posterior"} if posterior else set())
             assert explanation["alignment"]
 
 
@@ -130,7 +137,7 @@ def sources_of(system: str, folder: Path) -> tuple[Path, list[str]]:
     return write_edited(folder), ["sources.mt.units=words", "model.tie_embeddings=none", "joint_vocabulary=false"]
 
 
-@pytest.mark.parametrize("system", slow_but(["multimodal_flat", "postedit_hierarchical"], SEVERAL))
+@pytest.mark.parametrize("system", slow_but(["multimodal_flat", "postedit_transformer"], SEVERAL))
 @pytest.mark.timeout(300)
 def test_several_sources_end_to_end(system: str, in_processes: bool, tmp_path: Path, interlinear: Command) -> None:
     pictures = system.startswith("multimodal")
@@ -153,4 +160,5 @@ def test_several_sources_end_to_end(system: str, in_processes: bool, tmp_path: P
             assert answer["editedText"] and "operations" in answer
         (explanation,) = answer["explanations"]
         assert explanation["sources"].keys() == {"source", "image" if pictures else "mt"}
-        assert ("between" in explanation) == (not system.endswith("concat"))
+        one_softmax = system.endswith(("flat", "hierarchical", "multimodal_transformer"))  # its combination
+        assert ("between" in explanation) == one_softmax
