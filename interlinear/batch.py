@@ -75,7 +75,7 @@ class ImageInput(InputLengths):
 
 SourceInput = TextInput | ImageInput
 
-TARGET = "target"  # the name of the output among those of the sources
+TARGET = "target"  # the name of the output, beside the names of the sources
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,5 @@
-"""The loss that training minimises: the words of the target, and what else the model and the batch ask for."""
+"""The loss that training minimises: the loss of target words, and the further terms that the model and the batch ask
+for."""
 
 from dataclasses import replace
 

@@ -24,7 +24,7 @@ from interlinear.models.state import WRITTEN, State
 from interlinear.search import SearchOptions, SearchRequest, SlotTable
 from interlinear.text import BEGIN, END, PAD
 
-# Steps between two looks, on a GPU, at which outputs have ended. Each makes the host wait; on a CPU it costs nothing.
+# Steps between two checks, on a GPU, which outputs have ended. Each makes the host wait; on a CPU it costs nothing.
 HOST_READ_STEPS = 8
 
 
@@ -55,10 +55,10 @@ def sample(model: Model, memory: Memory, count: int, max_lengths: Sequence[int])
 def sample_step(
     model: Model, memory: Memory, state: State, token_BK: Tensor, live_BK: Tensor, rows_N: Tensor, last_B: Tensor
 ) -> tuple[State, Tensor, Tensor]:
-    """The next state, the next token of every output, and which outputs go on after it.
+    """The next state, the next token of every output, and which outputs continue after it.
 
-    `rows_N`: the outputs, as indices of the flattened (B, K), for which words are drawn. They include all that are
-    live; the tokens of the others are PAD. `last_B`: sentences whose live outputs end here.
+    `rows_N`: the outputs, as indices of the flattened (B, K), for which tokens are drawn. They include all live
+    outputs; the tokens of the others are PAD. `last_B`: sentences whose live outputs end here.
     """
     state, readout_BKR, _ = model.step(memory, state, token_BK)
     drawn_N = draw(model.logits(readout_BKR.flatten(0, 1).index_select(0, rows_N)))
@@ -85,7 +85,7 @@ def draw_token_block(logits_NV: Tensor) -> Tensor:
     logits_NV -= logits_NV.amax(1, keepdim=True)
     sums_NV = logits_NV.exp_().cumsum(1)
     number_N1 = torch.rand(len(sums_NV), 1, dtype=sums_NV.dtype, device=sums_NV.device) * sums_NV[:, -1:]
-    # Rounding can make the number equal to the total, which is past the last word.
+    # Rounding can make the number equal to the total, which is past the last token.
     return torch.searchsorted(sums_NV, number_N1, right=True).squeeze(1).clamp(max=sums_NV.shape[1] - 1)
 
 
@@ -148,10 +148,10 @@ class Candidates:
 def minimum_risk_loss(
     model: Model, batch: Batch, options: RiskOptions, smoothing: float = 0.0, guide_weight: float = 1.0
 ) -> Loss:
-    """Expected risk summed over the sentences of a batch; the nats are those of the references.
+    """Expected risk summed over the sentences of a batch; nats are counted for the references.
 
-    Candidates are generated without dropout; the risk is computed with it. `smoothing` and `guide_weight` are
-    those of the likelihood loss, if `options.likelihood` adds it: the risk of candidates has no guide.
+    Candidates are generated without dropout; the risk is computed with it. `smoothing` and `guide_weight` apply to the
+    likelihood loss, if `options.likelihood` adds it: the risk of candidates has no guide.
     """
     loss = expected_risk(model, batch, generate_candidates(model, batch, options), options)
     if not options.likelihood:

@@ -93,7 +93,7 @@ class PackedLinear(nn.Linear):
 
 
 class PackedStepLinear(StepLinear):
-    """A recurrent map that does so, at each step of a search."""
+    """A recurrent map that multiplies with packed weights, at each step of a search."""
 
     product: PackedProduct | None = None
 

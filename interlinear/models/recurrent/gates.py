@@ -31,7 +31,7 @@ class ContextualGate(nn.Module):
         self.word_context = StepLinear(embedding, (gates + 1) * hidden)
 
     def precompute(self, words: Tensor) -> dict[StepLinear, Tensor]:
-        """The term of o that does not depend on the recurrence, (..., H): of the words, or the bias alone."""
+        """The term of o that does not depend on the recurrence, (..., H): from the words, or the bias alone."""
         return {self.state: words_or_bias(self.words, self.bias, words)}
 
     def forward(

@@ -90,7 +90,7 @@ class LuongDecoder(RecurrentDecoder):
 
     def start(self, memory: Memory) -> State:
         state = super().start(memory)
-        shape = (memory.rows, 1, self.config.hidden)  # z_0 = 0; every step makes it anew, of a product
+        shape = (memory.rows, 1, self.config.hidden)  # z_0 = 0; every step computes z by a product
         mixture = memory.summaries[SUMMARY].new_zeros(shape, dtype=self.product_dtype)
         return replace(state, leaves=state.leaves | {"mixture": mixture})
 

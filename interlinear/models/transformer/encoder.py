@@ -43,7 +43,7 @@ class TransformerEncoder(nn.Module):
     """Word embeddings, positions, and layers of self-attention. The summary is the mean of the states.
 
     vocabulary: the number of words. word_dropout: the share of words whose embedding is dropped in training. Padding
-    does not affect the states of real positions; those of an absent source are finite and have no meaning.
+    does not affect the states of real positions; the states of an absent source are finite and have no meaning.
     """
 
     def __init__(self, config: LayerConfig, layers: int, vocabulary: int, word_dropout: float = 0.0) -> None:
