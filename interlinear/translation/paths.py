@@ -10,7 +10,7 @@ PREFERRED = "en"  # the pivot language that is taken where several are possible
 
 
 class HasLanguages(Protocol):
-    """What translates from a source into a target language."""
+    """Has a source and a target language."""
 
     @property
     def language_pair(self) -> tuple[str, str]: ...
@@ -62,7 +62,7 @@ def preference(path: ModelPath[M]) -> tuple[bool, int]:
 
 
 def closest_pairs(candidates: Sequence[M], source: str, target: str) -> list[M]:
-    """Those of the candidates that translate a pair of languages, or the closest variants of both; none if there are
+    """The models that translate a pair of languages, else those with the closest variants of both; empty if there are
     none."""
     targets = {one.language_pair[1] for one in candidates if closest_language(source, [one.language_pair[0]])}
     target_code = closest_language(target, sorted(targets))
