@@ -1,4 +1,4 @@
-"""JSON: the strings that are values are translated; keys and everything else stay as they are."""
+"""JSON: the strings that are values are translated; keys and everything else stay unchanged."""
 
 import json
 import re
@@ -32,7 +32,7 @@ def read_json(data: bytes, where: str, options: ReadOptions) -> DocumentFile:
 
 def strings(text: str) -> Iterator[tuple["re.Match[str]", str, tuple[str, ...]]]:
     """The strings that are values, with the keys around them."""
-    keys: list[str] = []  # that of each open object and array; empty in an array
+    keys: list[str] = []  # the key of each open object and array; empty in an array
     for match in TOKEN.finditer(text):
         token = match.group()
         if token in "{[":
