@@ -141,7 +141,7 @@ class RequestEncoder:
 
     def _restored(self, request: Request) -> tuple[MappedText, Case | None]:
         """The first text in the case of the training text, and its original case; the unchanged text and None if it is
-        tokenised, or if a part of the output is given."""
+        tokenised, or if the request has a machine translation to edit."""
         name = self.bundle.card.model.first_text
         text, casing = request.texts.get(name, ""), self.bundle.tokenizers[name].casing
         if casing is None or request.tokenised or MT in request.texts:
