@@ -26,7 +26,7 @@ ALLOCATION_FAILURES = (
 )
 
 # fp32 is fp32 in every product. By default torch rounds the factors of cuDNN's recurrent layers and convolutions to
-# TF32, which has the mantissa of fp16, and those of other products not. Whoever wants speed says bf16.
+# TF32, which has the mantissa of fp16, and other products not. For speed there is bf16.
 torch.backends.cudnn.allow_tf32 = False
 
 _pause = threading.Lock()  # garbage is collected by the whole process
