@@ -89,7 +89,7 @@ class KeyCache:
         self.sync()
 
     def sync(self) -> None:
-        """Write the usage of keys and rates, and read the keys and those of other services."""
+        """Write the usage of keys and rates, and read the keys and the usage by other services."""
         try:
             self._exchange()
         except KeyFileError as error:
