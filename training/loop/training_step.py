@@ -144,7 +144,7 @@ class TrainingStep:
         warn: Callable[[str], None] = log.warning,
     ) -> None:
         """`cuda_graphs`: compute gradients by CUDA graphs, except for expected risk, whose candidates are made on the
-        host. `warn` is told when that fails first: batches of such a shape are computed without."""
+        host. `warn` is called at the first failure: batches of that shape are then computed without graphs."""
         self.settings, self.objective, self.model = settings, objective, model
         self.workers, self.device = workers, device
         self.optimizer = build_optimizer(settings, [p for p in model.parameters() if p.requires_grad])
@@ -152,8 +152,8 @@ class TrainingStep:
         self.parameter_count = sum(parameter.numel() for parameter in self.parameters)  # trainable ones
         self.bf16 = settings.precision == "bf16" and computes_bf16(device)
         self.gradient_buffer: Tensor | None = None  # all gradients in one flat tensor, where several workers sum them
-        # The host reads an update's result after so many more, the same at every worker. Where candidates are made and
-        # compared on the host, it waits for the device in every update anyway.
+        # The host reads an update's result after this number of further updates, the same at every worker. Where
+        # candidates are made and compared on the host, it waits for the device in every update anyway.
         self.read_delay = 0 if device.type == "cpu" or objective.risk else GPU_READ_DELAY
         self.warn = warn
         self.collective: Collective | None = None  # the newest sum over the workers
@@ -170,7 +170,7 @@ class TrainingStep:
         """
         for group in self.optimizer.param_groups:
             group["lr"] = rate
-        sums = torch.zeros(2 + SUMS, device=self.device)  # stop requests, splits, then those of the loss
+        sums = torch.zeros(2 + SUMS, device=self.device)  # stop requests, splits, then the sums of the loss
         sums[0].fill_(self.workers.stop_requested() > 0)  # to assign a number copies it from the host, and waits
         micro_batches = [MicroBatch(batch, part) for part, batch in enumerate(batches) if batch.rows]
         unsplit = len(micro_batches)

@@ -56,8 +56,8 @@ def default_workers(job: TrainingJob) -> tuple[int, str]:
     """The number of workers for a training on this machine's CPUs where the user gave none, and a sentence about it.
 
     One worker of one thread for every processor: threads within one worker wait for each other in every small
-    operation. Fewer where memory or the batch does not suffice for so many. A resumed run keeps its number, on which
-    the random numbers of dropout depend.
+    operation. Fewer where memory or the batch does not suffice for that number. A resumed run keeps its number, on
+    which the random numbers of dropout depend.
     """
     processors = available_cpus()
     by_memory = int(MEMORY_SHARE * available_memory() / worker_bytes(job.recipe))

@@ -34,7 +34,8 @@ EVENTS, EPOCH, SCORE, LAST = "events", "epoch", "score", "last"
 
 
 class PausingProcess(SingleProcess):
-    """A single process that waits in the first update after an epoch until it is decided whether the training goes on.
+    """A single process that waits in the first update after an epoch until it is decided whether the training
+    continues.
 
     The loop has saved the epoch by then. A training that is stopped saves once more, after that update.
     """

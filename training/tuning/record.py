@@ -53,7 +53,8 @@ class EpochResult(BaseModel):
 
 
 def goodness(metric: Metric, result: EpochResult) -> float:
-    """The dev score by which a recipe selects epochs (`training.score`), as a number that is higher for better ones."""
+    """The dev score that selects epochs of a recipe (`training.score`), as a number that is higher for better
+    epochs."""
     if metric == "perplexity":
         return -result.dev_perplexity
     return result.dev_bleu if metric == "bleu" or result.dev_rouge is None else result.dev_rouge

@@ -227,7 +227,7 @@ def description_path(name_or_path: str) -> Path:
     path = Path(name_or_path)
     is_yaml = is_yaml_file(name_or_path)
     if len(path.parts) == 1 and (shipped := resource_folder("corpora") / f"{name_or_path}.yaml").is_file():
-        return shipped  # takes precedence over a local file or folder, such as that of `make demo`
+        return shipped  # takes precedence over a local file or folder, such as the one of `make demo`
     if path.is_dir() or (path.is_file() and not is_yaml):
         kind = "a folder" if path.is_dir() else "a text"
         raise UnknownDataError(

@@ -14,8 +14,8 @@ from training.data.formats import LineIndex, check_unchanged, count_lines, descr
 
 
 class Row(NamedTuple):
-    """One line of each requested field. `number`: the line's number in the files, from 1; that of the first line if
-    several are joined."""
+    """One line of each requested field. `number`: the line's number in the files, from 1; of several joined lines the
+    first one's."""
 
     number: int
     texts: tuple[str, ...]

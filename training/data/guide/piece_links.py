@@ -52,7 +52,7 @@ def piece_links(source_T2: np.ndarray, target_L2: np.ndarray, links: Collection[
 
 @dataclass(frozen=True)
 class RowArrays:
-    """Pairs of indexes of many rows: those of all rows one after the other, (N, 2), and where each row's end."""
+    """Pairs of indexes of many rows: all rows' pairs, concatenated, (N, 2), and the end of each row."""
 
     values_N2: np.ndarray
     ends_R: np.ndarray

@@ -1,4 +1,4 @@
-"""Compares a run's recipe and data with those of the training that resumes it."""
+"""Compares a run's recipe and data with the recipe and data of the training that resumes it."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -36,7 +36,7 @@ def check_same_run(run: Path, before: TrainingProgress, now: TrainingProgress) -
 
 
 def recipe_differences(before: Mapping[str, object], now: Mapping[str, object], prefix: str = "") -> list[str]:
-    """The keys by which two recipes would train differently: `key (before -> now)`."""
+    """The keys that make two recipes train differently: `key (before -> now)`."""
     changed = []
     for key in sorted({*before, *now}):
         old, new, name = before.get(key), now.get(key), f"{prefix}{key}"
