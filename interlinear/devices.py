@@ -97,7 +97,7 @@ def to_host(tensors: Sequence[Tensor]) -> list[Tensor]:
 
 
 def copied_as_one(tensors: Sequence[Tensor], copy: Callable[[Tensor], Tensor]) -> list[Tensor]:
-    """Copies of tensors, as parts of one copied tensor of bytes: those of larger elements first, so that each is
+    """Copies of tensors, as parts of one copied tensor of bytes: tensors of larger elements first, so that each is
     aligned."""
     if not tensors:
         return []

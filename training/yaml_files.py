@@ -23,7 +23,7 @@ def resource_folder(folder: Literal["recipes", "corpora"]) -> Path:
 
 
 class UniqueKeyLoader(yaml.SafeLoader):
-    """Refuses a mapping that has a key twice, of which YAML libraries keep the last."""
+    """Refuses a mapping with a duplicate key, of which YAML libraries silently keep the last value."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         first: dict[str, yaml.Mark] = {}

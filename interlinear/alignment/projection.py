@@ -19,7 +19,7 @@ IMPOSSIBLE = -(2**62)
 
 # Evidence for words without links, in links of the largest weight. Too small to outvote a clear link.
 INTERPOLATED = 0.2  # an unaligned source word, for the unaligned target word at its interpolated position
-INTERPOLATED_ALIGNED = 0.02  # the same, where that target word has links of its own
+INTERPOLATED_ALIGNED = 0.02  # the same, if that target word has links
 BETWEEN = 0.1  # an unaligned target word whose aligned neighbours are both inside the tag, or both outside
 AT_EDGE = 0.01  # an unaligned target word at the edge of a tag, which is left outside
 WHOLE = 1.0  # every target word, for a tag around the whole source
@@ -87,7 +87,7 @@ def project(
 
 
 def tag_edges(spans: Sequence[TagSpan]) -> list[TagEdge]:
-    """The edges of tags in document order, as they are written. Siblings at one position keep their order."""
+    """The edges of tags in document order, as written. Siblings at one position keep their order."""
     children: dict[int | None, list[int]] = {}
     for tag, span in enumerate(spans):
         children.setdefault(span.parent, []).append(tag)

@@ -312,7 +312,8 @@ def check_same_sources(first: Bundle[Model], other: Bundle[Model]) -> None:
 def initialize_from(model: Model, folder: Path) -> str:
     """Copy a trained model's weights into a new model that extends it.
 
-    Returns a message with the number of copied parameters and the names of those that keep their initial values.
+    Returns a message with the number of copied parameters and the names of the parameters that keep their initial
+    values.
     Raises BundleError unless the new model has every parameter of the trained one, with the same name and shape.
     """
     trained, parameters = unique_weights(load(folder).model), unique_weights(model)

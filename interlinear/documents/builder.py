@@ -173,7 +173,7 @@ class DocumentBuilder:
         return cut_protected(protect_untranslated(segment, lambda number: (), self._escape_attribute))
 
     def _markup(self, event: Event) -> str:
-        """An event as it is written, except an end."""
+        """An event as written, except an end."""
         if isinstance(event, Text):
             return self._escape(event.text) if event.markup is None else event.markup
         assert not isinstance(event, End)

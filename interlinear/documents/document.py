@@ -15,8 +15,8 @@ from interlinear.documents.placement import place_tags
 class Segment:
     """One text that is translated separately: the text of a block, or of an attribute.
 
-    text: the text of a block as it is displayed: white space between words is one space, and a line feed is a line
-    break, which has a tag. The value of an attribute is as written.
+    text: the text of a block as displayed: white space between words is one space, and a line feed is a line break,
+    which has a tag. The value of an attribute is as written.
     tags: the inline tags, in the order in which they open.
     attribute: the name of the attribute whose value this is; None for the text of a block.
     forms: words as the document writes them with characters that are not displayed, such as soft hyphens.

@@ -114,7 +114,7 @@ def word_spans(tags: Sequence[InlineTag], words: Sequence[CharacterSpan]) -> "li
     taken: dict[int | None, int] = {}  # by parent: the end of the last tag in it
     last: dict[
         int | None, tuple[int, bool]
-    ] = {}  # by parent: where the last tag ends, and whether it belongs to what follows
+    ] = {}  # by parent: where the last tag ends, and whether it belongs to the following text
     for tag in tags:
         parent = TagSpan(0, len(words)) if tag.parent is None else spans[tag.parent]
         start, end = bisect_right(ends, tag.start), bisect_left(starts, tag.end)

@@ -78,7 +78,7 @@ class Cut:
 
 
 def joined(spans: Sequence[CharacterSpan]) -> list[CharacterSpan]:
-    """Spans in order, with those that touch each other as one."""
+    """Spans in order; spans that touch are joined."""
     found: list[CharacterSpan] = []
     for start, end in spans:
         if found and start <= found[-1][1]:

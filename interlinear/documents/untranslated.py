@@ -27,7 +27,7 @@ PUNCTUATION = frozenset("\"'„“‚‘«‹([{¿¡-–—") | CLOSING_MARKS
 
 
 def has_letters(text: str) -> bool:
-    """Whether there is something to translate: numbers, marks and symbols alone stay as they are."""
+    """Whether there is something to translate: numbers, marks and symbols alone stay unchanged."""
     return any(character.isalpha() for character in text)
 
 

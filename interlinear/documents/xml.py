@@ -35,7 +35,7 @@ class Token:
     position: int
     text: str = ""  # decoded text
     translate: bool | None = None
-    markup: str = ""  # as it is written
+    markup: str = ""  # as written
 
 
 def read_tokens(xml: str, where: str) -> list[Token]:

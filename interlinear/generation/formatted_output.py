@@ -15,7 +15,7 @@ Rows = list[list[float]]
 def format_result(
     result: GenerationResult, source: str, edges: Edges, is_small: Callable[[str], bool], language: str | None
 ) -> GenerationResult:
-    """A sentence's result with these edges of its outputs as in its source; terms stay as they are. `is_small`,
+    """A sentence's result with these edges of its outputs as in its source; terms stay unchanged. `is_small`,
     `language`: of the outputs, as `Edges.apply` takes them."""
     formatted = [
         edges.apply(source, candidate.text, is_small, language, [span for _, span in candidate.terms])
@@ -51,7 +51,7 @@ def explain_formatted(explanation: Explanation, formatted: FormattedText) -> Exp
 
 def with_target_words(explanation: Explanation, words: Sequence[Span], origins: Sequence[int | None]) -> Explanation:
     """The explanation of an output with other words; `origins`: for each word its index in the former output, None for
-    a new word, which has no weights. Terms stay as they are."""
+    a new word, which has no weights. Terms stay unchanged."""
     place = {origin: j for j, origin in enumerate(origins) if origin is not None}
 
     def rows(matrix: Rows) -> Rows:

@@ -443,7 +443,7 @@ def word_kinds(tokenizer: Tokenizer, vocabulary: int) -> torch.Tensor:
 
 
 def recased_candidate(candidate: Candidate, case: Case, tokenizer: Tokenizer) -> Candidate:
-    """An output in a case, with its explanation; terms stay as they are."""
+    """An output in a case, with its explanation; terms stay unchanged."""
     text = recased(candidate.text, case, tokenizer.casing, [span for _, span in candidate.terms])
     explanation = candidate.explanation
     if explanation:

@@ -134,8 +134,8 @@ class Translator(Protocol):
         """Add requests to the search, at most `slots` together."""
 
     def step(self, working: Callable[[], None] = lambda: None) -> list[tuple[int, GenerationResult]]:
-        """Take one step for all requests; returns the results of those that are finished. `working` is called before
-        slow work."""
+        """Take one step for all requests; returns the results of finished ones. `working` is called before slow
+        work."""
 
     def prefixes(self, numbers: Collection[int]) -> dict[int, list[int]]:
         """The ids with which the outputs of unfinished requests are certain to begin; they only grow."""

@@ -1,6 +1,6 @@
 """A loss that predicts the words of the target from each image alone, for networks that are trained on few images.
 
-Axes: B sentences, N those with the image, T regions, L target positions, D values, V target vocabulary.
+Axes: B sentences, N sentences with the image, T regions, L target positions, D values, V target vocabulary.
 """
 
 import math

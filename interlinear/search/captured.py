@@ -89,7 +89,7 @@ class CapturedStep:
             if not self._given_up:
                 log.warning("a size of search is not captured as a CUDA graph, and slower: %s", message_of(error))
             self._given_up.add(size)
-            if is_out_of_memory(error):  # the graphs may have what the step lacks; other sizes are captured again
+            if is_out_of_memory(error):  # graphs may hold the missing memory; other sizes are captured again
                 self._graphs.clear()
             return None
         self._graphs[size] = graph
@@ -175,7 +175,7 @@ def row_counts(slots: int) -> list[int]:
 
 
 def capture_cuda_graph(work: Callable[[], Value], device: torch.device, pool: Any) -> tuple[Value, Callable[[], None]]:
-    """Capture as a CUDA graph. Raises RuntimeError where `work` does what a graph cannot."""
+    """Capture as a CUDA graph. Raises RuntimeError if `work` does something that a graph cannot record."""
     # A stream of the model's device, which need not be the current one: a graph omits work on another device.
     stream = capture_stream(device)
     stream.wait_stream(torch.cuda.current_stream(device))

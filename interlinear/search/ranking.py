@@ -28,8 +28,8 @@ def length_penalty_factor(rows: SlotState, length_NK: Tensor) -> Tensor:
 
 
 def finished_mask(rows: SlotState) -> Tensor:
-    """True for sentences (N,) with a beam full of finished hypotheses, of which the n-best count, at the maximum
-    length, or with final n-best."""
+    """True for sentences (N,) with a beam full of finished hypotheses whose n-best all count, at the maximum length, or
+    with final n-best."""
     # The n-best are final if no active hypothesis can overtake them: its log-probability only falls, and its length
     # penalty is at most the longest output's.
     longest_N1 = rows.max_N[:, None] + 1

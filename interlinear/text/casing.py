@@ -36,7 +36,7 @@ class Casing:
 
     @cached_property
     def forms(self) -> dict[str, str]:
-        """The forms by words in small letters; those with ß also by their spelling in capitals."""
+        """The forms by words in small letters; words with ß also by their spelling in capitals."""
         capitals = {small(word).replace("ß", "ss"): word for word in self.words if "ß" in word}
         return capitals | {small(word): word for word in self.words}
 

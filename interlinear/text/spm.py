@@ -1,7 +1,7 @@
 """SentencePiece's model files (`.spm`, `.model`): reading, writing, and the same ids and texts as that library's.
 
-A file is a protobuf message `ModelProto`, of which this reads the pieces, the kind of model and the normalizer. A file
-may come from anywhere: every length is checked, nothing is read recursively, and the normalizer's
+A file is a protobuf message `ModelProto`; this module reads its pieces, kind of model and normalizer. A file may come
+from anywhere: every length is checked, nothing is read recursively, and the normalizer's
 tables are checked before `tokenizers` reads them.
 """
 

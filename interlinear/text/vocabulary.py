@@ -104,7 +104,7 @@ def learn_bpe(lines: Iterable[str], config: TextConfig) -> Vocabulary:
             yield line
 
     pipeline = pre_tokenizer_pipeline(config, models.BPE())
-    # Learn 50 % more pieces than needed, since those with rare letters are dropped.
+    # Learn 50 % more pieces than needed, since pieces with rare letters are dropped.
     trainer = trainers.BpeTrainer(
         vocab_size=config.vocabulary + config.vocabulary // 2, min_frequency=2, special_tokens=[], show_progress=False
     )

@@ -85,7 +85,7 @@ def search_again(
 
 
 def check_pivot(first: ModelCard, second: ModelCard, option: str) -> None:
-    """Raises UsageError unless the second model translates what the first one writes."""
+    """Raises UsageError unless the second model's source is the first model's target language."""
     for card in (first, second):
         if card.task != "translation":
             raise UsageError(option, f"both models must be for translation, and one is for {card.task}")

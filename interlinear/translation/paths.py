@@ -62,8 +62,8 @@ def preference(path: ModelPath[M]) -> tuple[bool, int]:
 
 
 def closest_pairs(candidates: Sequence[M], source: str, target: str) -> list[M]:
-    """The models that translate a pair of languages, else those with the closest variants of both; empty if there are
-    none."""
+    """The models that translate a pair of languages, else the models with the closest variants of both; empty if there
+    are none."""
     targets = {one.language_pair[1] for one in candidates if closest_language(source, [one.language_pair[0]])}
     target_code = closest_language(target, sorted(targets))
     fitting = [one for one in candidates if one.language_pair[1] == target_code]

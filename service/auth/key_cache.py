@@ -26,7 +26,7 @@ class KeyCache:
 
     One service keeps to a quota exactly. Services that share a store count by themselves between two syncs: together
     they exceed a quota by no more than the others accepted since their last sync. While the store is unavailable, keys
-    stay as they were last read, and usage is added later; the log reports a failure once.
+    stay unchanged last read, and usage is added later; the log reports a failure once.
     """
 
     def __init__(self, store: KeyStore, limiters: Mapping[str, RateLimiter] | None = None) -> None:

@@ -73,7 +73,7 @@ class Engine:
             raise
 
     def add(self, model: ServedModel) -> None:
-        """Load and warm up a model, in any thread, while searches go on.
+        """Load and warm up a model, in any thread, while searches continue.
 
         Raises InterlinearError.
         """

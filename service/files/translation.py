@@ -150,7 +150,7 @@ class FileTranslator:
     async def _translate_sentence(
         self, job: FileJob, path: ModelPath[ServedModel], sentence: Sentence, kept: bool
     ) -> bytes:
-        """The translation of a sentence, of which one longer than the model reads is searched in parts; the sentence
+        """The translation of a sentence, which is searched in parts if it is longer than the model reads; the sentence
         itself if it is kept."""
         model = path.first
         request = Request(

@@ -115,7 +115,7 @@ def remove_validation_errors(description: dict[str, Any]) -> None:
 
 
 def add_security_schemes(description: dict[str, Any], settings: Settings) -> None:
-    """Declare which operations take a key: those that do work, `/models`, and optionally the metrics."""
+    """Declare which operations take a key: operations that do work, `/models`, and optionally the metrics."""
     if settings.key_store is None:
         return
     description["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}

@@ -149,8 +149,8 @@ class PipelineResult:
 
 
 def output_texts(item: ModelInput, answer: GenerationResult | None, write: Callable[[str], str]) -> list[str]:
-    """The outputs for an input, best first, as they are written in the response; a blank input's output is its text.
-    Outputs of a document are rendered already."""
+    """The outputs for an input, best first, as written in the response; a blank input's output is its text. Outputs of
+    a document are rendered already."""
     if item.kept is not None:
         return [item.kept]
     if item.document is not None:
@@ -191,7 +191,7 @@ def generating_route(
     `prepare` choose models and inputs, searches, and responds.
 
     In OpenAPI the route has the name and the docstring of `prepare`. `streams`: whether clients can ask for events;
-    `statuses`: the errors beside those of authentication and parsing.
+    `statuses`: the errors beside the errors of authentication and parsing.
     """
     kind = with_limits(request_type, settings)
 
@@ -223,7 +223,7 @@ def generating_route(
 @asynccontextmanager
 async def admit_request(service: Service, caller: Caller, request: GenerateRequest) -> AsyncIterator[Reservation]:
     """Admit a request to the queue before its texts are processed, and charge its caller's quota and rate limit. The
-    charge is the number of texts or, if larger, tokens x beam, of which 1,000 count as a text. Raises Problem."""
+    charge is the number of texts or, if larger, tokens x beam / 1,000. Raises Problem."""
     max_sentences = service.settings.sentences
     if request.min_sentences(request.input_texts, max_sentences) > max_sentences:
         raise segmentation.too_many_sentences(max_sentences)

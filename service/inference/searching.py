@@ -19,8 +19,8 @@ async def search(
     searches: Sequence[Search[ServedModel]],
     listener: OutputListener | None = None,
 ) -> list[GenerationResult]:
-    """Search all sentences, then the outputs of those with a pivot once more. Raises InvalidTextError with a sentence's
-    index, and the errors of `Engine.search`."""
+    """Search all sentences, then the outputs of sentences with a pivot a second time. Raises InvalidTextError with a
+    sentence's index, and the errors of `Engine.search`."""
     direct = {i for i, each in enumerate(searches) if each.pivot is None}
     first = DirectListener(listener, direct) if listener and len(direct) < len(searches) else listener
     answers = await engine.search([each.first for each in searches], first, reservation)

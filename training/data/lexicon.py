@@ -1,7 +1,7 @@
 """Training lines of single words and short lists, so that a model does not make a sentence of a word.
 
 They come from a lexicon that our aligner learns from the training pairs themselves: pairs of words, and names and other
-words that stay as they are. Bilingual dictionaries as further training lines: Arthur et al. 2016, section 2; Kothur et
+words that stay unchanged. Bilingual dictionaries as further training lines: Arthur et al. 2016, section 2; Kothur et
 al. 2018.
 """
 

@@ -50,7 +50,7 @@ def detect_form(first_bytes: bytes) -> TextForm:
     """The form of a text that begins with these bytes."""
     encoding = BYTE_ORDER_MARKS.get(first_bytes[:2], "utf-8")
     text = first_bytes.decode(encoding, "ignore")
-    # A carriage return at the end of what is there so far may be the first half of a line end of Windows.
+    # A carriage return at the end of the bytes so far may be the first half of a line end of Windows.
     return TextForm(encoding, "\r" if "\r" in text[:-1] and "\n" not in text else "\n")
 
 

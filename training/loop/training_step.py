@@ -215,7 +215,7 @@ class TrainingStep:
                 if not (is_out_of_memory(error) or isinstance(error, CaptureError)):
                     raise
                 reason = error_summary(error)
-            # From here on the error, and with it what the failed computation had in memory, is gone.
+            # From here on the error is gone, and with it the memory of the failed computation.
             if self.captured and micro_batch.whole and self.captured.give_up(micro_batch.batch):
                 empty_cache(self.device)
                 if len(self.captured.given_up) == 1:  # said once

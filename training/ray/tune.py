@@ -51,7 +51,7 @@ class ResumableAsha(ASHAScheduler):
     def replay(self, record: TuningRecord, epochs: dict[str, int]) -> list[str]:
         """Give ASHA the recorded epochs of all trials, in the order of time.
 
-        `epochs`: the number of epochs of each trial that has not ended. Returns the names of those that are now
+        `epochs`: the number of epochs of each trial that has not ended. Returns the names of the trials that are now
         stopped: their last result was recorded, but the process was killed before its decision.
         """
         for trial in record.trials:

@@ -83,7 +83,7 @@ class TrialThread(threading.Thread):
             self.queued.put(WorkerCrashed(repr(error), traceback.format_exc()))
 
     def events(self) -> list[WorkerEvent]:
-        """Let the training go on, and return its events: up to an epoch or the end; none after RESULT_SECONDS."""
+        """Let the training continue, and return its events: up to an epoch or the end; none after RESULT_SECONDS."""
         if self.reported:
             self.reported = False
             self.group.decided.set()

@@ -43,7 +43,7 @@ class ScoredModel:
 
 
 class MetricQueue(threading.Thread):
-    """Sends metrics to MLflow in batches, in a thread; keeps those that are not accepted and sends them again."""
+    """Sends metrics to MLflow in batches, in a thread; keeps metrics that are not accepted and sends them again."""
 
     def __init__(self, store: MlflowStore, run_id: str, say: Callable[[str], None], run: Path) -> None:
         """`run`: the run's folder."""

@@ -22,7 +22,7 @@ SHARED_KEYS = {
     "training.epochs": "it is the budget of every trial: give it with --epochs",
 }
 REDUCTION = 2.0  # ASHA continues about one of this number of trials at a rung
-TOKEN_KEYS = ("target.", "joint_vocabulary")  # keys that change what a target token is
+TOKEN_KEYS = ("target.", "joint_vocabulary")  # keys that change the target's tokenization
 MERGED_KEYS = "sources."  # as well, with one vocabulary for sources and target
 
 

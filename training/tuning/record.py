@@ -193,7 +193,7 @@ class Recorder:
 
     def epoch(self, trial: str, report: EpochReport) -> None:
         record = self.record.trial(trial)
-        # An epoch that is trained again after a kill replaces what was recorded.
+        # An epoch that is trained again after a kill replaces the recorded one.
         before = [result for result in record.curve if result.epoch < report.epoch]
         record.curve = [*before, EpochResult.of(report, time.time())]
         self.record.write(self.folder)

@@ -61,7 +61,7 @@ def read_html(html: str, where: str, masks: Masks | None = None) -> list[Event]:
 
 
 class TreeReader:
-    """Walks a parsed tree, without recursion. `source` is what it was parsed from, with its instructions."""
+    """Walks a parsed tree, without recursion. `source` is the parsed text, with its instructions."""
 
     def __init__(self, source: str, where: str, masks: Masks) -> None:
         self._source, self._where, self._masks = source, where, masks

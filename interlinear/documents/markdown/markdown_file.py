@@ -68,7 +68,7 @@ class InlinePart:
 
 @document_format(".md", ".markdown", ".mdx")
 def read_markdown(data: bytes, where: str) -> DocumentFile:
-    """A Markdown file. Code, HTML blocks, front matter and the targets of links stay as they are, except links to
+    """A Markdown file. Code, HTML blocks, front matter and the targets of links stay unchanged, except links to
     headings of the file, which follow them (`Anchors`). Raises DataError."""
     decoded = decode_text(data, where)
     masks = Masks()
@@ -170,7 +170,7 @@ def inline_events(tokens: Sequence[Token]) -> Iterator[Event]:
 
 
 def text_events(text: str) -> Iterator[Event]:
-    """A text, in which addresses, mentions and the like stay as they are; an address has no markup."""
+    """A text, in which addresses, mentions and the like stay unchanged; an address has no markup."""
     done = 0
     for kept in KEPT.finditer(text):
         yield Text(text[done : kept.start()])
@@ -199,6 +199,6 @@ def is_break(token: Token) -> bool:
 
 
 def mark(markup: str, role: Role) -> Iterator[Event]:
-    """Markup that stays as it is, beside the word that it stood beside, or that breaks a line."""
+    """Markup that stays unchanged, beside the word that it stood beside, or that breaks a line."""
     yield Start(markup, "", role, seen=True)
     yield End()

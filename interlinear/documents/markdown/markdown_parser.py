@@ -38,7 +38,7 @@ class MarkdownParser(MarkdownIt):
     """Parses CommonMark with tables, strikethrough, footnotes, tasks, alerts and admonitions into tokens.
 
     A token `mark` stands before the text of a footnote, task, alert or admonition, or for lines that are no text; its
-    content is the mark as it is written. Inline
+    content is the mark as written. Inline
     tokens that are markup by themselves have their source in `meta["source"]`, links and images also what is written
     after their text in `meta["closing"]`.
     """
@@ -102,7 +102,7 @@ def no_text(state: StateBlock, first: int, last: int, silent: bool) -> bool:
     if not line or state.is_code_block(first):
         return False
     if silent and line_of(state, first - 1).endswith("\\"):
-        return False  # the backslash breaks a line, if the paragraph goes on
+        return False  # the backslash breaks a line, if the paragraph continues
     if not state.level and state.parentType == "root" and MODULE.fullmatch(line):
         while end < last and not state.isEmpty(end):
             end += 1
@@ -142,7 +142,7 @@ def admonition(state: StateBlock, first: int, last: int, silent: bool) -> bool:
 
 
 def add_title(state: StateBlock, title: str, line: int) -> None:
-    """Add the title of an admonition as a text by itself."""
+    """Add the title of an admonition as a separate text."""
     if title:
         state.push("title_open", "", 1)
         token = state.push("inline", "", 0)

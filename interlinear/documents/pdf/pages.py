@@ -87,7 +87,7 @@ def shows_picture(page: "PdfPage") -> bool:
 
 @dataclass(frozen=True)
 class Character:
-    """A character with its place on the page as it is displayed."""
+    """A character with its place on the page as displayed."""
 
     text: str
     left: float

@@ -42,7 +42,7 @@ class Element:
 
     @property
     def prefix(self) -> str:
-        """The prefix of its name as it is written, with colon."""
+        """The prefix of its name as written, with colon."""
         written = re.match(r"<([^\s/>:]+:)?", self.tag)
         return written[1] or "" if written else ""
 

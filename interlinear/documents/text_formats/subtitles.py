@@ -156,7 +156,7 @@ class Cue:
 
 @document_format(".srt", ".vtt")
 def read_subtitles(data: bytes, where: str) -> DocumentFile:
-    """A file of subtitles. Times, numbers, settings, notes and styles stay as they are. Raises DataError."""
+    """A file of subtitles. Times, numbers, settings, notes and styles stay unchanged. Raises DataError."""
     decoded = decode_text(data, where)
     text = decoded.text
     cues = [cue for cue in find_cues(text) if cue.text]
@@ -201,7 +201,7 @@ def blocks(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def group_cues(cues: Sequence[Cue]) -> Iterator[list[Cue]]:
-    """The cues of each sentence together, except those that stand alone. A sentence continues after a sound if it did
+    """The cues of each sentence together, except cues that stand alone. A sentence continues after a sound if it did
     not end before it, and the next cue begins with a small letter; otherwise this is unknown."""
     group: list[Cue] = []
     aside: list[list[Cue]] = []  # the sounds in it
@@ -232,7 +232,7 @@ def read_group(group: Sequence[Cue]) -> Document:
 
 
 def without_readings(events: Iterable[Event]) -> Iterator[Event]:
-    """The events of a text in which the readings of <ruby>, whose end tags may be left out, stay as they are."""
+    """The events of a text in which the readings of <ruby>, whose end tags may be left out, stay unchanged."""
     in_reading = False
     for event in events:
         if isinstance(event, Start) and READING.match(event.markup):

@@ -136,8 +136,8 @@ def is_translatable(cell: Cell) -> bool:
 
 
 def columns_to_translate(rows: Sequence[Row], names: Sequence[str], where: str) -> tuple[list[int], int]:
-    """The numbers of the columns with text, from 0, or of those that are named; and the first row that is not their
-    names. Raises DataError for a column that is not there."""
+    """The indices of the columns with text, from 0, or of the named ones; and the index of the first row below their
+    names. Raises DataError for a missing column."""
     first = 1 if has_names(rows) else 0
     width = max((len(row) for row in rows), default=0)
     if not names:

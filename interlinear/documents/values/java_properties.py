@@ -55,7 +55,7 @@ def properties(decoded: DecodedText) -> Iterator[Value]:
 
 
 def unescape(written: str) -> str:
-    """A key or value without its escapes; halves of a character stay as they are written."""
+    """A key or value without its escapes; halves of a character stay unchanged written."""
 
     def character(match: re.Match[str]) -> str:
         if match[1]:

@@ -59,7 +59,7 @@ def is_balanced(found: Iterable[str]) -> bool:
 
 
 def with_fields(nodes: Sequence[Element], run: str) -> Iterator[Element | Field]:
-    """The nodes of a paragraph, those of each complete field together."""
+    """The nodes of a paragraph, with the nodes of each complete field as one."""
     ends = ends_of_fields(nodes, run)
     n = 0
     while n < len(nodes):

@@ -16,8 +16,8 @@ WORKSHEET, TABLE = "spreadsheetml.worksheet+xml", "spreadsheetml.table+xml"
 
 
 def header_cells(package: Package) -> dict[int, str]:
-    """What stays as it is, since it is the header of a table: the markup of each element with its text, by the identity
-    of the element. A cell that shares its text with others that are no headers gets it as its own. Raises DataError."""
+    """The cells that stay unchanged as headers of tables: the markup of each element with its text, by the identity of
+    the element. A cell that shares its text with others that are no headers gets it as its own. Raises DataError."""
     headers = {name: header_references(package, name) for name in package.parts_of_type(WORKSHEET)}
     if not any(headers.values()):
         return {}
@@ -94,7 +94,7 @@ def with_own_text(cell: Element, string: Element) -> str:
 
 
 class Comparison(NamedTuple):
-    """Something that compares with texts: what it is, where it is, and the texts."""
+    """A comparison with texts: its kind, its place, and the texts."""
 
     kind: str
     place: str

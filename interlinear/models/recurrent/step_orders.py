@@ -53,7 +53,7 @@ class BahdanauDecoder(DecoderWithReadout):
 
 class ConditionalDecoder(DecoderWithReadout):
     """An opening cell takes the word, s~ = f(s, y) (Meng et al. 2016, equation 7); attend with s~, then the cells take
-    the contexts. The opening cell goes on with the lowest layer's state."""
+    the contexts. The opening cell continues with the lowest layer's state."""
 
     words_enter_cells = False
 

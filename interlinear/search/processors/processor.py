@@ -189,7 +189,7 @@ class Processor:
         return final_NK
 
     def rank(self, final_NM: Tensor) -> Tensor:
-        """Ranking scores of finished hypotheses; -inf for those that do not count."""
+        """Ranking scores of finished hypotheses; -inf for hypotheses that do not count."""
         return final_NM
 
     def advance(self, written: Written) -> Self:

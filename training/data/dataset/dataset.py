@@ -37,7 +37,7 @@ class Dataset(Description):
 
     @property
     def split_names(self) -> tuple[str, ...]:
-        """The names of all splits, those with joined lines last."""
+        """The names of all splits, splits with joined lines last."""
         return (*self.splits, *self.joined)
 
     def has_split(self, split: str) -> bool:
@@ -131,8 +131,8 @@ class Dataset(Description):
         return LineJoin(source.parts, source.language, source.unknown, joined.over, joined.up_to, joined.seed)
 
     def resolve_files(self, files: Sequence[TextFile]) -> tuple[Part, ...]:
-        """The files of a text in order, each as often as it is repeated; those that match a pattern are sorted by
-        name, and repeated together."""
+        """The files of a text in order, each as often as it is repeated; files that match a pattern are sorted by name,
+        and repeated together."""
         return tuple(
             Part(location, file.key, file.column, file.steps)
             for file in files

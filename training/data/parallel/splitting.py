@@ -32,8 +32,7 @@ class Track(Protocol):
 
 @dataclass(frozen=True)
 class SplitSize:
-    """The size of a split: a number of lines, or a fraction of all lines, of which at most MAX_FRACTION_LINES are
-    taken."""
+    """The size of a split: a number of lines, or a fraction of all lines, limited to MAX_FRACTION_LINES lines."""
 
     lines: int | None = None
     fraction: float = 0.0
@@ -96,7 +95,7 @@ class PairSpool:
         self._hashes = bytearray(), bytearray()
 
     def write(self, pairs: Iterable[Pair]) -> None:
-        """Store the pairs in order, and count those with an empty side."""
+        """Store the pairs in order, and count the pairs with an empty side."""
         with self.path.open("w", encoding="utf-8", newline="\n") as file:
             for pair in pairs:
                 if not all(pair):
@@ -114,7 +113,7 @@ class PairSpool:
                 yield source[:-1], target[:-1]
 
     def candidates(self) -> np.ndarray:
-        """The rows of which neither the source nor the target occurs again, after normalization."""
+        """The rows whose source and target both occur only once, after normalization."""
         once = np.ones(self.rows, np.bool_)
         for hashes in self._hashes:
             values = np.frombuffer(hashes, np.uint64)

@@ -290,7 +290,7 @@ class PreparedData:
 
     @property
     def guide(self) -> RowArrays | WordLinks | None:
-        """The links of the training pairs for guided attention, or what they are made from during training."""
+        """The links of the training pairs for guided attention, or the inputs for making them during training."""
         return None if self.record.guide is None else load_guide(self.folder, self.record.guide)
 
     def split(self, name: str) -> PreparedSplit:

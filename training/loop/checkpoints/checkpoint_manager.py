@@ -41,7 +41,7 @@ class CheckpointManager:
         self.uploader = uploader
 
     def save(self, state: TrainingState) -> None:
-        """Write a state, then delete what is no longer kept (training/loop/checkpoints/retention.py)."""
+        """Write a state, then delete checkpoints that are no longer kept (training/loop/checkpoints/retention.py)."""
         name = f"state-{state.progress.updates:09d}"
         if state.progress.done:
             name += "-done"
