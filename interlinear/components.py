@@ -1,5 +1,5 @@
-"""Parts that a config chooses by name: each is one class or function, registered where it is defined, also by packages
-of others.
+"""Parts that a config chooses by name: each is one class or function, registered where it is defined, also by other
+packages.
 
 `docs/extend.md` has an example of each kind.
 """
@@ -52,13 +52,13 @@ class Components(Mapping[str, Any]):
         return len(self._components)
 
     def check(self, name: str) -> str:
-        """The name itself. Raises ValueError if nothing has it."""
+        """The name, unchanged. Raises ValueError if no component has it."""
         if name not in self:
             raise ValueError(f"there is no {self.key} {name}; there are {', '.join(self) or 'none'}")
         return name
 
     def _import_until(self, name: str | None) -> None:
-        """Import what registers components, until one has this name, or all."""
+        """Import the modules that register components, until one has this name, or all modules."""
         with self._lock:  # a thread that asks meanwhile waits for the running import
             while self._loads and name not in self._components:
                 load, *self._loads = self._loads

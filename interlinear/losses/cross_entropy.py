@@ -31,7 +31,7 @@ def with_zero_rows(rows_NR: Tensor) -> Tensor:
     """The rows, padded with zeros to a multiple of ROWS in half precision on a CPU.
 
     oneDNN compiles a kernel for each new shape of a product, which takes longer than the product, and nearly every
-    batch has a number of target words of its own. A zero row adds nothing to the gradient of the weights.
+    batch has a different number of target tokens. A zero row adds nothing to the gradient of the weights.
     """
     missing = -len(rows_NR) % ROWS
     if not missing or rows_NR.device.type != "cpu" or rows_NR.dtype != torch.bfloat16:

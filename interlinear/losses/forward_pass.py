@@ -25,7 +25,7 @@ class ForwardPass:
 
     batch: without the sources that source dropout removed. target_BL: the batch's, with the alignment module padded
     with <null> (PAD) to the longest source. readouts_BLR: of every position, after dropout. attention_weights: (B, L,
-    ...), where asked for. lengths_B: numbers of target words (END included), on the host where the batch has them
+    ...), where asked for. lengths_B: numbers of target tokens (END included), on the host where the batch has them
     there.
     """
 
@@ -60,7 +60,7 @@ class ForwardPass:
 
     @property
     def on_host(self) -> bool:
-        """Whether the numbers of target words are known on the host."""
+        """Whether the numbers of target tokens are known on the host."""
         return self.batch.target_lengths is not None
 
     def word_loss(self, first_B: Tensor, last_B: Tensor, width: int, smoothing: float) -> Loss:

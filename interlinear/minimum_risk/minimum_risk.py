@@ -33,7 +33,7 @@ def sample(model: Model, memory: Memory, count: int, max_lengths: Sequence[int])
     """Samples `count` outputs of each sentence, (B, K, L): each ends with END, followed by PAD.
 
     PAD and BEGIN are never drawn, as in search. An output of sentence b without END is cut after `max_lengths[b]`
-    words. Seed the device's torch generator to reproduce samples.
+    tokens. Seed the device's torch generator to reproduce samples.
     """
     state = model.start(memory).resize(memory.positions | {WRITTEN: max(max_lengths) + 1}).repeat(count)
     device = model.output.weight.device
@@ -70,7 +70,7 @@ def sample_step(
 def draw(logits_NV: Tensor) -> Tensor:
     """Samples one token per row by inverse transform sampling, (N,); never PAD or BEGIN.
 
-    Faster than torch.multinomial, which draws one random number per word of the vocabulary
+    Faster than torch.multinomial, which draws one random number per token of the vocabulary
     (benchmarks/results/risk.md).
     """
     _, rows = chunk_rows(logits_NV.shape[1], logits_NV.device)
@@ -123,7 +123,7 @@ class RiskOptions(BaseModel):
         return self
 
     def max_lengths(self, words: Sequence[int]) -> list[int]:
-        """The maximum number of words of a sentence's candidates, from its reference's number of words."""
+        """The maximum number of tokens of a sentence's candidates, from its reference's number of tokens."""
         return [self.max_length or reference * 3 // 2 + 5 for reference in words]
 
 

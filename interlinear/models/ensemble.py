@@ -40,7 +40,7 @@ class Ensemble(nn.Module):
 
     @property
     def target_vocabulary(self) -> int:
-        """The number of words that the output layers know."""
+        """The size of the vocabulary of the output layers."""
         return self.models[0].target_vocabulary
 
     @property

@@ -23,7 +23,7 @@ SHARED_KEYS = {
 }
 REDUCTION = 2.0  # ASHA continues about one of this number of trials at a rung
 TOKEN_KEYS = ("target.", "joint_vocabulary")  # keys that change the target's tokenization
-MERGED_KEYS = "sources."  # as well, with one vocabulary for sources and target
+MERGED_KEYS = "sources."  # so do these, with one vocabulary for sources and target
 
 
 @dataclass(frozen=True)
@@ -224,6 +224,6 @@ def prepare_trials(record: TuningRecord, request: TuningRequest) -> dict[str, Tr
         if trial.state not in ENDED:
             plan = request.trial_plan(trial)
             job = prepare_job(plan, request.data, request.data_root, request.prepared, request.tracking)
-            # In a run without a checkpoint this begins anew; after a lost process it goes on.
+            # A run without a checkpoint starts again; after a lost process it continues.
             jobs[trial.name] = replace(job, resume=True)
     return jobs

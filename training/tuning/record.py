@@ -1,6 +1,6 @@
 """The record of a tuning, `tuning.json`, and the observers that keep it up to date.
 
-It has what was asked for, and each trial with its values, state and curve.
+It has the options, and each trial with its values, state and curve.
 
 A resumed tuning reads it, together with the epochs that each trial's own process has written (`EpochFile`).
 """
@@ -63,7 +63,7 @@ def goodness(metric: Metric, result: EpochResult) -> float:
 class TrialRecord(BaseModel):
     """A trial: its name (also its folder's), the values of all keys that are tuned, its state and its epochs.
 
-    `settings`: what differs from the recipe; nothing for the first trial.
+    `settings`: the differences from the recipe; empty for the first trial.
     """
 
     name: str
@@ -75,7 +75,7 @@ class TrialRecord(BaseModel):
 
 
 class TuningRecord(BaseModel):
-    """A tuning: what was asked for, and its trials. `settings` hold for all; `grace` and `reduction` are ASHA's.
+    """A tuning: its options, and its trials. `settings` hold for all; `grace` and `reduction` are ASHA's.
 
     `fitted`: the epochs and the patience that small data gives the recipe, so that all trials have the same.
     """
@@ -167,7 +167,7 @@ class EpochFile:
 
 
 def read_epochs(run: Path) -> list[EpochResult]:
-    """The epochs of a trial, in order. An epoch that was trained again after a kill counts as it was at last."""
+    """The epochs of a trial, in order. An epoch that was trained again after a kill counts with its last result."""
     epochs: dict[int, EpochResult] = {}
     with suppress(FileNotFoundError):
         for line in (run / EPOCH_FILE).read_text(encoding="utf-8").splitlines():

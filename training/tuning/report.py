@@ -1,4 +1,4 @@
-"""What a tuning ends with: a table of its trials, and the best values as a recipe."""
+"""The result of a tuning: a table of its trials, and the best values as a recipe."""
 
 from pathlib import Path
 from typing import Any

@@ -65,7 +65,7 @@ def widen(text: str, start: int, end: int, least: int, most: int) -> tuple[int, 
     """The bounds of a placeholder with the characters that belong to it, within [least, most)."""
     glued = start > least and (
         text[start - 1].isalpha() or is_combining(text[start - 1])
-    )  # then the letters after it are no unit: "Hund{x}da"
+    )  # the letters after it are then no unit: "Hund{x}da"
     unit = None if glued else UNIT.match(text, end, most)
     if unit and not is_combining(text[unit.end() : unit.end() + 1]):
         end = unit.end()

@@ -22,7 +22,7 @@ from interlinear.models.transformer.autoregressive import AUTOREGRESSIVE, Autore
 from interlinear.models.transformer.layers import FeedForward, LayerConfig, Residual, Top, skip_layer, with_positions
 from interlinear.models.transformer.multi_source import STRATEGIES, Attended, CrossAttention
 
-POSITION = "position"  # the leaf of the state with the number of words so far, (B, K)
+POSITION = "position"  # the leaf of the state with the number of tokens so far, (B, K)
 
 
 @dataclass(frozen=True)
