@@ -129,7 +129,7 @@ class ServedModels:
         return {code: sorted({code, *(target for source, target in pairs if source == code)}) for code in codes}
 
     def all_languages(self) -> set[str]:
-        """The languages of all models except those for headlines."""
+        """The languages of all models except headline models."""
         return {code for model in self.served if model.task != "summarization" for code in model.language_pair}
 
     def source_languages(self, task: Task, target: str, reference: str | None) -> set[str]:

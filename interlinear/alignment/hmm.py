@@ -260,8 +260,9 @@ class WordAligner:
     ) -> tuple["WordAligner", Iterator[LinkPosteriors | None]]:
         """Learn from the pairs, and align them, in their order. A pair with an empty side has no posteriors (None).
 
-        Equal pairs in the same order give equal results. Of very many pairs (MAX_CELLS) the model learns from an evenly
-        spaced part only, so that memory is bounded; the others are aligned with what it has learned, as they are read.
+        Equal pairs in the same order give equal results. With very many pairs (MAX_CELLS) the model learns from an
+        evenly spaced part only, so that memory is bounded; the others are aligned by the learned model when they are
+        read.
         """
         learned = evenly_spaced(pairs)
         source, target = Vocabulary(), Vocabulary()

@@ -92,7 +92,7 @@ def symmetrize(forward: Collection[Link], backward: Collection[Link], how: Symme
     while grown:
         grown = False
         done: Link | None = None
-        # Links added after the current one in the order are processed in this round, those before it in the next.
+        # Links added after the current one in the order are processed in this round, links before it in the next.
         while later := [link for link in links if done is None or target_first(link) > target_first(done)]:
             done = i, j = min(later, key=target_first)
             for di, dj in neighbours:

@@ -15,7 +15,7 @@ Reader = TypeVar("Reader", bound=Callable[..., DocumentFile])
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """How to read a file that does not declare it.
+    """Options for reading a file, for properties that the file does not declare.
 
     keys: names of the keys or columns whose values are translated, all if there are none. A nested key is named with
     its parents (`menu.title`) or without (`title`), a column by its name or number, from 1. encoding: of a text file

@@ -294,7 +294,7 @@ class ForcedDecoder:
 
 
 def forced_log_probabilities(model: EncoderDecoder, memory: Memory, target_BKL: Tensor) -> Tensor:
-    """The log-probability of each target token, given those before it, (B, K, L), in at least fp32."""
+    """The log-probability of each target token, given the tokens before it, (B, K, L), in at least fp32."""
     readouts_BKLR = model.unroll(memory, target_BKL, attention=False).readouts_BKLR
     # Step by step: the logits of all positions together may not fit into memory.
     steps = zip(readouts_BKLR.unbind(2), target_BKL.unbind(2), strict=True)

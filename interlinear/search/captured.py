@@ -115,7 +115,7 @@ class StepGraph:
         index_N = torch.arange(round_up_rows(n), device=rows.token_NK.device)
         index_N = index_N.masked_fill(index_N >= n, 0)
         self._memory = memory.map(lambda tensor: tensor.index_select(0, index_N))
-        self._rows = rows.map(Tensor.clone).select(index_N)  # copies, also of what `select` leaves as it is
+        self._rows = rows.map(Tensor.clone).select(index_N)  # copies, also of tensors that `select` does not change
         self._rows.done_N[n:] = True
         self._copied_memory = weakref.ref(memory)
 

@@ -118,7 +118,7 @@ class Hypothesis:
 @dataclass(frozen=True)
 class SearchResult:
     """Result of one sentence: its hypotheses, best first; if requested their attention weights (1, n, L, T), and the
-    log-probability of each of their tokens (END excluded), given those before it."""
+    log-probability of each of their tokens (END excluded), given the tokens before it."""
 
     key: Hashable
     hypotheses: list[Hypothesis]

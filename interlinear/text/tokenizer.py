@@ -116,8 +116,8 @@ class Tokenizer:
         return [encoding.ids for encoding in self._rust.encode_batch_fast(normalized)]
 
     def split_words(self, ids: Sequence[int]) -> list[str]:
-        """The words that subwords are parts of, `▁` before those after white space, from the ids of a normalised text:
-        no piece continues from one to the next."""
+        """The words that subwords are parts of, with `▁` before words after white space, from the ids of a normalised
+        text: no piece continues from one to the next."""
         first, end = len(self.config.reserved), len(self.config.reserved) + len(BYTES)
         written = b"".join(
             bytes([number - first])

@@ -34,7 +34,7 @@ class ModelPath(Generic[M]):
 
 def pivot_paths(models: Sequence[M]) -> list[ModelPath[M]]:
     """Every path through one pivot language, for pairs of languages that no model translates. Preferred ones first:
-    through English, then those whose second model reads the very variant that the first writes, then in the order of
+    through English, then paths whose second model reads exactly the variant that the first writes, then in the order of
     the models."""
     direct = [model.language_pair for model in models]
     paths = [

@@ -67,7 +67,7 @@ class Search(Generic[M]):
 
 @dataclass(frozen=True)
 class SplitOptions(Generic[M]):
-    """How texts are split: into sentences by the mode, and sentences into parts that a model can read (`fits`).
+    """Options of splitting: into sentences by the mode, and sentences into parts that a model can read (`fits`).
 
     preserve_formatting: outputs begin and end as their sentences do. pivot: the second search of every sentence.
     """

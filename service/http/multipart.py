@@ -27,8 +27,8 @@ class FileSink(Protocol):
 
 
 class MemoryFile:
-    """A file of a form in memory. Its value is its content; an empty text for what browsers send if no file was chosen:
-    an empty file without name."""
+    """A file of a form in memory. Its value is its content; an empty text for an empty file without name, which
+    browsers send if no file was chosen."""
 
     def __init__(self, file_name: str) -> None:
         self._file_name = file_name

@@ -157,7 +157,7 @@ class CapturedGradients:
     def add(self, batch: Batch, normalizer: int, graph: bool = True) -> None:
         """Add a batch's gradients of objective / normalizer, and its sums (`Loss.sums`) to `sums_4`. `graph`: by one.
 
-        Raises CaptureError, torch's errors for lack of memory, and what `wait` raises; gradients and sums are then
+        Raises CaptureError, torch's out-of-memory errors, and the errors of `wait`; gradients and sums are then
         undefined.
         """
         self.scale.fill_(1 / normalizer)

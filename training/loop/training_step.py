@@ -116,7 +116,7 @@ class ResultCopy:
 
     def __init__(self, step: EnqueuedStep) -> None:
         self.all_reduce = step.all_reduce
-        # torch allocates page-locked memory for such a copy from a GPU, and does not wait
+        # torch allocates page-locked memory for this copy from a GPU, and does not wait
         self.numbers_7 = torch.cat([step.sums_6, step.norm[None]]).to("cpu", non_blocking=True)
         self.copied = torch.cuda.current_stream(step.norm.device).record_event() if step.norm.is_cuda else None
 

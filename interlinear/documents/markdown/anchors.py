@@ -20,7 +20,7 @@ HREF = re.compile(r"""(href=["']#)([^"'\s>]+)""")
 
 
 def marked_link(closing: str) -> str:
-    """What is written after the text of a link, with its fragment marked if it is nothing else."""
+    """The markup after the text of a link, with its fragment marked if the target is only a fragment."""
     return LINK.sub(rf"\1{BEGIN}\2{END}", closing, count=1)
 
 

@@ -40,8 +40,8 @@ ENDS_HEADING = re.compile(r"(^|\s)(#+)$")
 class InlinePart:
     """The inline content of a block.
 
-    start, end: where it stands in the text.
-    prefix: what stands before each line but the first: markers of quotes, and indentation.
+    start, end: its span in the text. prefix: the text before each line but the first: markers of quotes, and
+    indentation.
     block: the token that opens the block.
     tokens: its content.
     """
@@ -134,8 +134,8 @@ def inline_parts(text: str, tokens: Sequence[Token]) -> Iterator[InlinePart]:
 
 
 def find_lines(text: str, content: str, start: int, end: int) -> list[tuple[int, int]]:
-    """Where the lines of a content stand; before each may be markers of quotes, and indentation. [] if one is not
-    there."""
+    """The positions of the lines of a content; markers of quotes, and indentation, may precede each. [] if one is
+    missing."""
     found: list[tuple[int, int]] = []
     for line in content.split("\n"):
         candidates = (line.strip(), line.strip().replace("|", "\\|"))

@@ -194,8 +194,8 @@ def with_source(rule: InlineRule) -> InlineRule:
 
 
 def closing_markup(state: StateInline, bracket: int) -> str:
-    """What stands after the text of a link or image that begins at a bracket and has been read: its target or label.
-    Where the text is the label too, the label is added, since the text is translated."""
+    """The markup after the text of a link or image that begins at a bracket and has been parsed: its target or label.
+    If the text is also the label, the label is added, since the text is translated."""
     end = state.md.helpers.parseLinkLabel(state, bracket)
     closing = state.src[end : state.pos]
     written = f"][{state.src[bracket + 1 : end]}]" if closing in ("]", "][]") else closing

@@ -117,7 +117,7 @@ def in_reading_order(lines: list[Line]) -> list[Row]:
 
 
 def column_rows(band: list[Line], gutter: float) -> list[Row]:
-    """The lines on the left of a gutter, then those on its right, which may be columns themselves."""
+    """The lines on the left of a gutter, then the lines on its right; each side may consist of columns."""
     left = [line for line in band if line.right <= gutter]
     right = [line for line in band if line.right > gutter]
     return [
@@ -127,8 +127,8 @@ def column_rows(band: list[Line], gutter: float) -> list[Row]:
 
 
 def find_gutter(lines: Sequence[Line]) -> float | None:
-    """Where the page is divided into columns: between the right edges of lines of running text and the left edges of
-    others, crossed by few."""
+    """The position that divides the page into columns: between the right edges of lines of running text and the left
+    edges of others, crossed by few lines."""
     best, found = 0, None
     for edge in sorted({round(line.right) + 1 for line in lines}):
         left = [line for line in lines if line.right <= edge]

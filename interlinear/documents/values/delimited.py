@@ -163,8 +163,8 @@ def has_texts(rows: Sequence[Row], column: int) -> bool:
 
 
 def has_names(rows: Sequence[Row]) -> bool:
-    """Whether the first row has the names of columns: short, different, and other than what is below them: an
-    identifier, or a name above numbers, codes or sentences."""
+    """Whether the first row has the names of columns: short, distinct, and of another kind than the cells below them:
+    an identifier, or a name above numbers, codes or sentences."""
     titles = [cell.text.strip() for cell in rows[0]] if rows else []
     named = [title for title in titles if title]
     if len(rows) < 2 or not named or len(set(named)) < len(named) or not all(map(may_be_name, named)):

@@ -21,7 +21,7 @@ def read_json(data: bytes, where: str, options: ReadOptions) -> DocumentFile:
     decoded = decode_text(data, where)
     check_json(decoded.text, where)
     as_ascii = decoded.text.isascii() and "\\u" in decoded.text
-    describes = where.lower().endswith(".arb")  # of Flutter: what begins with @ describes a message
+    describes = where.lower().endswith(".arb")  # of Flutter: a key that begins with @ describes a message
     values = (
         Value(*match.span(), text, partial(json.dumps, ensure_ascii=as_ascii), keys)
         for match, text, keys in strings(decoded.text)

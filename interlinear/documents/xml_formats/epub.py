@@ -152,7 +152,7 @@ def role_of(element: Element) -> Role:
 
 
 def says_translate(element: Element) -> bool | None:
-    """What an element says about the translation of its content; None if it says nothing."""
+    """Whether an element declares its content translatable or not; None without a declaration."""
     return html.says_translate(element.attributes)
 
 

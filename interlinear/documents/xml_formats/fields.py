@@ -14,7 +14,7 @@ TEXT_FIELDS = frozenset(("HYPERLINK", "TOC"))  # whose results are texts of the 
 class Field:
     """A field whose begin and end are in one paragraph.
 
-    begin: its runs up to the separator. result: what is displayed, as last computed. end: the run that ends it.
+    begin: its runs up to the separator. result: the displayed nodes, as last computed. end: the run that ends it.
     """
 
     begin: Sequence[Element]

@@ -104,7 +104,7 @@ class RunParagraph:
         return f"<{self._prefix}{local(self._names.run)}>{properties}{text}"
 
     def _edges(self, children: Sequence[Node]) -> tuple[list[Element], list[Element]]:
-        """What moves to the begin and to the end of the paragraph."""
+        """The nodes that move to the begin and to the end of the paragraph."""
         first: list[Element] = []
         last: list[Element] = []
         for child in children:
@@ -262,7 +262,7 @@ def formatting(properties: str) -> str:
 
 
 def without_empty_runs(xml: str, names: RunNames) -> str:
-    """A part without the runs that hold nothing: those between two tags beside each other."""
+    """A part without empty runs, which result from two adjacent tags."""
     run, properties, text = (rf"(?:[\w.-]+:)?{local(name)}" for name in (names.run, names.properties, names.text))
     formatted = rf"(?:<{properties}(?:\s[^<>]*)?(?:/>|(?<!/)>(?:(?!</{properties}>).)*</{properties}>))?"
     return re.sub(

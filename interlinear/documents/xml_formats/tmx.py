@@ -33,7 +33,7 @@ def read_tmx(data: bytes, where: str) -> DocumentFile:
 
 @dataclass(frozen=True)
 class EmptyVariant:
-    """A variant without text: its language, its index in the unit, and what stands before and after its text."""
+    """A variant without text: its language, its index in the unit, and the markup before and after its text."""
 
     language: str
     place: int
@@ -45,7 +45,7 @@ class EmptyVariant:
 class Unit:
     """A unit with a text in one language.
 
-    children: what stands in it, as written. source: the index of the variant with the text.
+    children: its nodes, as written. source: the index of the variant with the text.
     """
 
     children: Sequence[str]

@@ -18,7 +18,7 @@ def xml_document(file: XmlFile, events: Iterator[Event]) -> Document:
 
 
 def around_root(tree: Element) -> tuple[str, str]:
-    """What stands before and after the root element: declarations and comments."""
+    """The markup before and after the root element: declarations and comments."""
     root = tree.children.index(tree.elements[0])
     return "".join(map(markup, tree.children[:root])), "".join(map(markup, tree.children[root + 1 :]))
 

@@ -46,7 +46,7 @@ class StepOutput:
 
 @dataclass(frozen=True)
 class CellInput:
-    """The inputs (B, K, I) of a layer's cell, and what gated contexts add to the cell's gates."""
+    """The inputs (B, K, I) of a layer's cell, and the summand of gated contexts in the cell's gates."""
 
     inputs: Tensor
     added: tuple[Tensor, ...] = ()
@@ -100,7 +100,7 @@ class GatedContexts:
 
 @dataclass(frozen=True)
 class DecoderParts:
-    """What a decoder is composed of.
+    """The parts of a decoder.
 
     contexts: the size of all contexts side by side. modules: of all parts, by their names in the decoder.
     """

@@ -29,7 +29,7 @@ def build_decoder(config: TransformerConfig) -> TransformerDecoder:
 
 
 def layer_config(config: TransformerConfig) -> LayerConfig:
-    """What all layers share."""
+    """The settings that all layers share."""
     return LayerConfig(
         size=config.embedding,
         heads=config.heads,

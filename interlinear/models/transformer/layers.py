@@ -20,7 +20,7 @@ Activation = Literal["relu", "gelu", "swiglu"]
 
 @dataclass(frozen=True)
 class LayerConfig:
-    """What all layers of a Transformer share.
+    """Settings that all layers of a Transformer share.
 
     size: D of every layer's input and output. feedforward: F. norm: layer normalisation after each residual connection
     (post, Vaswani et al. 2017), or before each part and once at the end (pre). positions: their order of dimensions

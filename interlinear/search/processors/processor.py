@@ -173,7 +173,7 @@ class Processor:
         return self
 
     def observe(self, step: Step) -> Self:
-        """The processor with what it keeps of the model's step, before the next tokens are limited."""
+        """The processor, updated from the model's step before the next tokens are limited."""
         return self
 
     def limit(self, log_NKC: Tensor, step: Step) -> Tensor:

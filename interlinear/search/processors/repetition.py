@@ -43,7 +43,7 @@ HASH, PRIME = 2**31 - 1, 1_000_003  # a word's tokens as one number
 
 @dataclass(frozen=True)
 class RepetitionLimits(Processor):
-    """The limits of every row, and what its hypotheses have written.
+    """The limits of every row, and the tokens of its hypotheses.
 
     The history of a hypothesis is in the order of its output, without back-pointers. For each of its tokens it has the
     column, the kind, the hash of the tokens of its word before it, and the source word that its word translates, -1 for
@@ -124,7 +124,7 @@ class RepetitionLimits(Processor):
         return log_NKC.scatter_reduce_(-1, column_NKL, limited_NKL, "amin")
 
     def grams_NKL(self, column_NKL: Tensor, position_L: Tensor, last_N11: Tensor) -> Tensor:
-        """True for tokens that followed the same tokens as those just written."""
+        """True for tokens directly after an earlier occurrence of the tokens just written."""
         matches_NKL = self.gram_NG[:, :1, None].expand_as(column_NKL)
         for back in range(1, self.gram_NG.shape[1]):
             index_NK1 = (last_N11 + 1 - back).clamp(min=0).expand(-1, column_NKL.shape[1], 1)

@@ -83,7 +83,7 @@ class GeneratedFolder:
 
 
 def partial(file: Path) -> Path:
-    """Where the lines of a file are until it is complete."""
+    """The path of a file's lines until it is complete."""
     return file.with_name(f"{file.name}.part")
 
 

@@ -8,7 +8,7 @@ from training.loop.checkpoints.training_state import TrainingProgress
 from training.recipe import Recipe
 from training.storage.staging import prepared_fingerprint
 
-# Keys that may change: they decide when to stop and what to keep, not what an update does.
+# Keys that may change: they affect when to stop and which checkpoints to keep, but no update.
 CHANGEABLE_KEYS = {"about", "training.epochs", "training.patience", "training.keep_last", "training.save_minutes"}
 
 
@@ -48,7 +48,7 @@ def recipe_differences(before: Mapping[str, object], now: Mapping[str, object], 
 
 
 def data_difference(before: TrainingProgress, now: TrainingProgress) -> str:
-    """How the data of two trainings differ; empty where they are the same."""
+    """The difference between the data of two trainings; empty if it is the same."""
     if before.data != now.data:
         return f"{before.data}, now {now.data}"
     if before.fingerprint != now.fingerprint:
