@@ -23,9 +23,11 @@ PARTS = ("cell", "given", "empty", "jump")
 
 
 class AlignerRecord(BaseModel):
-    """Metadata of a stored aligner. pairs: the number of pairs that it has learned from; tokenised: whether their words
-    were separated by spaces; created: date and time (UTC); words: the number of distinct words, by side; word_pairs:
-    the number of word pairs with a count; size: in bytes.
+    """Metadata of a stored aligner.
+
+    pairs: the number of pairs that it has learned from; tokenised: whether their words were separated by spaces;
+    created: date and time (UTC); words: the number of distinct words, by side; word_pairs: the number of word pairs
+    with a count; size: in bytes.
     """
 
     pairs: int

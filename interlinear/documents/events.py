@@ -35,11 +35,13 @@ class AttributeText:
 
 @dataclass(frozen=True)
 class Start:
-    """An element opens. markup, closing: its tags as written; `closing` is empty for an element without an end tag.
-    translate: whether it declares its content translatable or not; None without a declaration. finish: changes the
-    pieces of the translation of a block's text before they are written; gets the source's tags too. seen: it is
-    displayed even without text, such as an image: white space separates it from words. source: the original markup of a
-    block of one text, if its events differ from it.
+    """An element opens.
+
+    markup, closing: its tags as written; `closing` is empty for an element without an end tag. translate: whether it
+    declares its content translatable or not; None without a declaration. finish: changes the pieces of the translation
+    of a block's text before they are written; gets the source's tags too. seen: it is displayed even without text, such
+    as an image: white space separates it from words. source: the original markup of a block of one text, if its events
+    differ from it.
     """
 
     markup: str

@@ -54,8 +54,9 @@ class AlignedText:
 
 
 def join_aligned(parts: Sequence[AlignedText], separators: Sequence[str], offsets: Sequence[int]) -> AlignedText:
-    """The translation of a text, joined from its sentences' translations, which begin at these offsets. separators: the
-    text before, between and after the translations, one more than there are sentences.
+    """The translation of a text, joined from its sentences' translations, which begin at these offsets.
+
+    separators: the text before, between and after the translations, one more than there are sentences.
     """
     written: list[str] = []
     source_words: list[CharacterSpan] = []

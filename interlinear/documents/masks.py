@@ -7,8 +7,9 @@ RUN = re.compile(r"([\U000F0000-\U0010FFFD])\1*")
 
 
 class Masks:
-    """Parts of a source by the character that masks them. A mask is as long as its part, so that offsets in the source
-    stay, and repeats one character, which no script has.
+    """Parts of a source by the character that masks them.
+
+    A mask is as long as its part, so that offsets in the source stay, and repeats one character, which no script has.
     """
 
     def __init__(self) -> None:

@@ -15,7 +15,9 @@ WHITE_SPACE = re.compile("[ \t\n\r\f]+")  # what HTML and XML count as white spa
 
 class Paragraph:
     """Text and inline tags up to the next block. White space is collapsed as displayed: to one space between words, and
-    to nothing at the edges of lines, where it is kept beside the text. raw: the original markup.
+    to nothing at the edges of lines, where it is kept beside the text.
+
+    raw: the original markup.
     """
 
     def __init__(self) -> None:

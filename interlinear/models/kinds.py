@@ -16,9 +16,10 @@ from interlinear.models.transformer import composition as transformer
 
 @dataclass(frozen=True)
 class Kind:
-    """The functions that build the parts of a model from a config of the kind. text_encoder: builds one for a
-    vocabulary's size; its embeddings are `words`. matrices: the matrices that parameters consist of, for their initial
-    values. set_weights: sets values after all are drawn, from a seed.
+    """The functions that build the parts of a model from a config of the kind.
+
+    text_encoder: builds one for a vocabulary's size; its embeddings are `words`. matrices: the matrices that parameters
+    consist of, for their initial values. set_weights: sets values after all are drawn, from a seed.
     """
 
     text_encoder: Callable[[Any, int], nn.Module]

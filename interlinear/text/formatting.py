@@ -62,8 +62,10 @@ class Edges:
         language: str | None,
         kept: Sequence[Span] = (),
     ) -> FormattedText:
-        """The output with these edges. A letter becomes small only if the word usually is. is_small: whether a word of
-        the output's language usually is (`is_usually_small`). kept: spans of the output that do not change, of terms.
+        """The output with these edges. A letter becomes small only if the word usually is.
+
+        is_small: whether a word of the output's language usually is (`is_usually_small`). kept: spans of the output
+        that do not change, of terms.
         """
         start, end, prefix, suffix = 0, len(output), "", ""
         if self.begin:

@@ -82,8 +82,9 @@ def place_to_divide(text: str, span: Span, kept: Sequence[Span] = ()) -> int | N
 
 
 def nearest(places: Callable[[Span], Iterable[int]], within: Span, middle: int, kept: Sequence[Span]) -> int | None:
-    """The place nearest to the middle outside all kept spans; None if there is none. The search widens step by step
-    around the middle, so that texts of any length are divided in linear time.
+    """The place nearest to the middle outside all kept spans; None if there is none.
+
+    The search widens step by step around the middle, so that texts of any length are divided in linear time.
     """
     reach = REACH
     while within[0] <= within[1]:

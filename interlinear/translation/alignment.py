@@ -16,8 +16,10 @@ def align_answers(
     text: SplitText[M], answers: Sequence[GenerationResult | None], chosen: Sequence[str] | None = None
 ) -> AlignedText:
     """The translation of a text from the formatted answers to its sentences; a sentence without an answer stays
-    untranslated. A sentence without explanation is linked to its translation as a whole. `chosen`: the output of each
-    sentence, by default the best; another output has the links of the best (`carried_links`).
+    untranslated.
+
+    A sentence without explanation is linked to its translation as a whole. `chosen`: the output of each sentence, by
+    default the best; another output has the links of the best (`carried_links`).
     """
     sources = [sentence.texts[text.model.source] for sentence in text.sentences]
     outputs = chosen or [

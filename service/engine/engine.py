@@ -138,9 +138,11 @@ class Engine:
         """Reserve queue load for a request's texts while they are split and encoded.
 
         `accepted`: the texts belong to a request that was admitted before, such as a document, and is finished while
-        the service is being stopped. `estimate`: the approximate number of sentences to search for some of these texts.
-        A refusal costs no more than this estimate. A text equal to one in flight does not count, because it usually
-        shares that text's result. Raises Problem 429 if too much waits, and 503 when stopping.
+        the service is being stopped.
+
+        `estimate`: the approximate number of sentences to search for some of these texts. A refusal costs no more than
+        this estimate. A text equal to one in flight does not count, because it usually shares that text's result.
+        Raises Problem 429 if too much waits, and 503 when stopping.
         """
         caller = caller if self.settings.fair else ""
         with self._lock:

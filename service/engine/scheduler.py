@@ -33,10 +33,11 @@ class BatchScheduler:
     """A model's slots, its waiting texts, and counts that are not reported yet.
 
     A fair queue over tokens x beam decides whose text gets the next slot. Texts are stepped in one batch, with two
-    exceptions: - A caller with few texts does not wait behind another caller's many texts. Such texts have reserved
-    slots, a quarter of the
-      model's, and on a CPU, where the time of a step grows with the batch, a separate batch: from their start, or from
-      the moment when the other caller's texts would join them.
+    exceptions:
+
+    - A caller with few texts does not wait behind another caller's many texts. Such texts have reserved slots, a
+      quarter of the model's, and on a CPU, where the time of a step grows with the batch, a separate batch: from their
+      start, or from the moment when the other caller's texts would join them.
     - When a step fails, its texts are searched again in halves, apart from the others, until a text fails alone.
     """
 

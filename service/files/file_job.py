@@ -20,10 +20,12 @@ ENDED: tuple[FileStatus, ...] = ("done", "failed", "cancelled")
 
 @dataclass(frozen=True)
 class FileRequest:
-    """The request of a caller. name: the document's name, whose suffix names the format. source, target: language tags,
-    `auto` for a source to detect. model: the reference of a model. find_terms: gives the term options for a pair of
-    languages; raises Problem. request_id: the id of the request that created the job, for messages. charge: charges the
-    caller for a number of texts; raises Problem. refund: takes the charge back. options: how to read the document.
+    """The request of a caller.
+
+    name: the document's name, whose suffix names the format. source, target: language tags, `auto` for a source to
+    detect. model: the reference of a model. find_terms: gives the term options for a pair of languages; raises Problem.
+    request_id: the id of the request that created the job, for messages. charge: charges the caller for a number of
+    texts; raises Problem. refund: takes the charge back. options: how to read the document.
     """
 
     name: str
@@ -39,12 +41,12 @@ class FileRequest:
 
 @dataclass(eq=False)
 class FileJob:
-    """A document whose translation is waiting, running or ended. id: unguessable; sufficient for a download. owner: the
-    name of the caller's key, empty without one: only this caller sees the job. caller: the caller whose share of the
-    running jobs it takes.
-    awaited: whether a client waits for the answer, also while the service is being stopped.
-    done, total: segments of the document, once it is parsed. untranslated: sentences that the model could not read.
-    expires: when the service deletes it, once it has ended.
+    """A document whose translation is waiting, running or ended.
+
+    id: unguessable; sufficient for a download. owner: the name of the caller's key, empty without one: only this caller
+    sees the job. caller: the caller whose share of the running jobs it takes. awaited: whether a client waits for the
+    answer, also while the service is being stopped. done, total: segments of the document, once it is parsed.
+    untranslated: sentences that the model could not read. expires: when the service deletes it, once it has ended.
     """
 
     owner: str

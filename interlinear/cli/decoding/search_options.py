@@ -46,8 +46,9 @@ class SearchOverrides:
         self, bundle: "Bundle[EncoderDecoder]", n_best: int | None = None, leave_out: Collection[str] = ()
     ) -> "SearchOptions":
         """The search options of a bundle with these overrides, except the ones to leave out. `n_best`: the only allowed
-        number of outputs. Raises UsageError for an invalid combination, and for an option that the bundle's model has
-        no use for.
+        number of outputs.
+
+        Raises UsageError for an invalid combination, and for an option that the bundle's model has no use for.
         """
         from interlinear.source_names import MT
 

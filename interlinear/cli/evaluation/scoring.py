@@ -190,7 +190,9 @@ def select_metrics(
     kind: MetricKind | None = None,
 ) -> tuple[Metric, ...]:
     """The metrics of --metrics, or the task's default ones; with a `kind` only metrics of texts, or of alignments.
-    Raises UsageError for an unknown metric, and if none is of that kind."""
+
+    Raises UsageError for an unknown metric, and if none is of that kind.
+    """
     default = ALIGNMENT if kind == ALIGNMENTS else DEFAULT_METRICS[task or "translation"]
     requested = names.split(",") if names is not None else default
     selected = catalogue.select_metrics((name.strip() for name in requested), reading or Preprocessing())

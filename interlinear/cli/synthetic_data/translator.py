@@ -32,8 +32,10 @@ def write_outputs(
     label: str = "translating",
 ) -> None:
     """Append the model's output for every line after the first `done`, each as soon as the outputs before it are
-    written. rows: these lines. lines: the number of all lines. tokenised: as in `Request`. A line that the model cannot
-    read, or that `rows` leaves out, gets an empty one: training leaves such pairs out.
+    written.
+
+    rows: these lines. lines: the number of all lines. tokenised: as in `Request`. A line that the model cannot read, or
+    that `rows` leaves out, gets an empty one: training leaves such pairs out.
     """
     generator = SequenceGenerator(bundle, width=options.beam)
     numbers: deque[int] = deque()  # lines that are being searched

@@ -43,10 +43,11 @@ IMPLIED = frozenset("html head body tbody colgroup tr".split())  # inserted wher
 
 def read_html(html: str, where: str, masks: Masks | None = None) -> list[Event]:
     """The events of a whole document, or of a fragment, as a browser reads it. Raises DataError, located at `where`,
-    for unclosed tags that a browser would open again until the document is many times longer than its source. Events
-    have tags as written. Elements that are closed implicitly, or not at all, are closed;
-    those that only the parser inserted (`<tbody>`) have no tags. A fragment is read as the content of a `<template>`,
-    which may be rows and cells of a table too. Texts and attributes contain the masks of instructions of programs.
+    for unclosed tags that a browser would open again until the document is many times longer than its source.
+
+    Events have tags as written. Elements that are closed implicitly, or not at all, are closed; elements that only the
+    parser inserted (`<tbody>`) have no tags. A fragment is read as the content of a `<template>`, which may be rows and
+    cells of a table too. Texts and attributes contain the masks of instructions of programs.
     """
     masks = masks or Masks()
     original = UNREADABLE.sub(lambda match: "\n" if match[0][0] == "\r" else "\ufffd", html)

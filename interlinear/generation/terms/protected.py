@@ -6,7 +6,7 @@ r"""Text that a translation must not change, found by patterns (Moses calls them
 - emoji, and runs of them
 - numbers with their unit or currency: `5 km`, `3,5 %`, `$20`, `10-15 °C`
 - plain numbers, dates, times, versions and codes: `27`, `12.05.2023`, `12:30`, `v2.1`, `COVID-19`. The model translates
-those that its vocabularies have as words: "2 Hunde" becomes "two dogs" (`RequestEncoder`)
+  the ones that its vocabularies have as words: "2 Hunde" becomes "two dogs" (`RequestEncoder`)
 
 Every pattern takes time linear in the text.
 """

@@ -42,8 +42,9 @@ def shared_name(config: RecurrentConfig, name: str) -> str:
 
 
 def blocks_of(config: RecurrentConfig) -> dict[str, list[Block]]:
-    """The blocks of the decoder's weights that have several inputs, by parameter name. With contextual gates the
-    contexts' matrices are rows of the gate's weights: the cell's rows, then the gate's.
+    """The blocks of the decoder's weights that have several inputs, by parameter name.
+
+    With contextual gates the contexts' matrices are rows of the gate's weights: the cell's rows, then the gate's.
     """
     hidden = config.hidden
     contexts = context_sizes(config)

@@ -16,8 +16,9 @@ from interlinear.models.transformer.recurrence import linear_recurrence
 
 
 class Autoregressive(nn.Module, ABC):
-    """The part of a decoder's layer over the target words so far; it keeps one leaf of the decoder's state. leaf: its
-    name. axis: the third axis of the leaf, as in `State.axes`, if that varies.
+    """The part of a decoder's layer over the target words so far; it keeps one leaf of the decoder's state.
+
+    leaf: its name. axis: the third axis of the leaf, as in `State.axes`, if that varies.
     """
 
     leaf: str
@@ -40,8 +41,9 @@ class Autoregressive(nn.Module, ABC):
 
     @abstractmethod
     def whole(self, x_BKLD: Tensor, padding_BKL: Tensor) -> Tensor:
-        """The outputs (B, K, L, D) of known words; each depends on all words but padding. Raises ValueError for a
-        recurrence.
+        """The outputs (B, K, L, D) of known words; each depends on all words but padding.
+
+        Raises ValueError for a recurrence.
         """
 
 

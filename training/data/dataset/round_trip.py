@@ -77,7 +77,9 @@ def check_post_edits(dataset: Dataset, repeat: int) -> None:
 
 def round_trip_description(dataset: Dataset, files: Mapping[str, str], about: str, repeat: int) -> dict[str, Any]:
     """The content of a description: train is the artificial triples in `files`, followed by the triples of `dataset`,
-    `repeat` times; its other splits are unchanged. about: a description of the artificial triples.
+    `repeat` times; its other splits are unchanged.
+
+    about: a description of the artificial triples.
     """
     splits = {
         split: {name: written_field(dataset, field) for name, field in fields.items()}

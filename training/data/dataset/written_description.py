@@ -72,6 +72,7 @@ def check_extendable(dataset: Dataset) -> None:
 
 def extended_description(dataset: Dataset, files: tuple[str, str], about: str) -> dict[str, Any]:
     """The content of a description: the data set with the lines of a source and a target file appended to train.
+
     `about`: a description of these lines. The data set must be extendable, see `check_extendable`.
     """
     splits = {

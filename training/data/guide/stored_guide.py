@@ -4,8 +4,9 @@ train.guide.npy, train.guide.ends.npy       links (target piece, source piece) o
 
 or, for training.guide.from: self, the inputs of these links, which are made during the training:
 
-train.reverse.npy, ... links (source word, target word) of the model of the opposite direction train.source.words.npy,
-... the words that each piece of the first text, and of the target, touches train.target.words.npy, ...
+train.reverse.npy, ...                      links (source word, target word) of the model of the opposite direction
+train.source.words.npy, ...                 the words that each piece of the first text, and of the target, touches
+train.target.words.npy, ...
 """
 
 from collections.abc import Callable, Iterator
