@@ -1,4 +1,4 @@
-"""What `import interlinear` offers of a trained model: to load it by its name, to translate and to align with it."""
+"""The functions of `import interlinear` for a trained model: load it by its name, translate and align with it."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -35,7 +35,7 @@ def load(
 ) -> Bundle[Model]:
     """The bundle of a model: a folder, or a name of the registry, e.g. `models:/de-en@champion`.
 
-    device: as torch names it. shortlist: search among the words of its shortlist, on a CPU several times faster.
+    device: as torch names it. shortlist: search among the tokens of its shortlist, on a CPU several times faster.
     tracking: the MLflow store, by default as for the command.
 
     Raises UsageError, RegistryError, BundleError.
@@ -55,8 +55,9 @@ def translate(
     """The outputs for texts, in their order, each best first. A text is split into sentences; with markup, the tags go
     with their words. A headline model summarizes.
 
-    explain: what the model looked at, in `explanation`, but for markup. options: of the search, by default the model's.
-    glossary: exact translations by source term. fields: names of further fields of the results, but for markup.
+    explain: add attention and alignments in `explanation`, except for markup. options: of the search, by default the
+    model's. glossary: exact translations by source term. fields: names of further fields of the results, except for
+    markup.
 
     Raises UsageError for an unknown field, RequestError for a text that the model cannot read, DataError for malformed
     XML.

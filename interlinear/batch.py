@@ -1,6 +1,6 @@
 """Batches: padded tensors of every source and of the target.
 
-Axes: B sentences, T source positions, L target positions, C candidate words.
+Axes: B sentences, T source positions, L target positions, C candidate tokens.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,9 +20,9 @@ Ids = Sequence[int] | np.ndarray
 class InputLengths:
     """The length of each row of an input, 0 for a row without this source.
 
-    lengths_B: on the device of the input's other tensors. lengths: the same on the host, for what is computed there
-    (how sequences are packed, which rows have an image), so that nothing waits for the device. None: they are on the
-    device only, and everything has a shape that does not depend on them.
+    lengths_B: on the device of the input's other tensors. lengths: the same on the host, for work there (how sequences
+    are packed, which rows have an image) that must not wait for the device. None: they are on the device only, and no
+    shape depends on them.
     """
 
     lengths_B: Tensor
@@ -75,12 +75,12 @@ class ImageInput(InputLengths):
 
 SourceInput = TextInput | ImageInput
 
-TARGET = "target"  # the name of the output among those of the sources
+TARGET = "target"  # the name of the output, beside the names of the sources
 
 
 @dataclass(frozen=True)
 class CandidateInput(InputLengths):
-    """The words that search may write for each row: ids (B, C), ascending, each once, followed by PAD.
+    """The tokens that search may write for each row: ids (B, C), ascending, each once, followed by PAD.
 
     Every row begins with all special symbols, so that a symbol's column is its id.
     """
@@ -103,10 +103,10 @@ class CandidateInput(InputLengths):
 class Batch:
     """Model inputs by source name, and the target ids. A target ends with END; the model shifts it right.
 
-    target_lengths: the targets' lengths on the host, END counted; None: they are known on the device only, as those of
-    the sources. candidates: the words that search may write; None: the whole vocabulary. The probabilities of given
-    targets never depend on them. guide_BLT: for guided attention, the distribution of each target position's links over
-    the positions of the first text; 0 where it has none.
+    target_lengths: the targets' lengths on the host, END counted; None: they are known on the device only, like the
+    sources' lengths. candidates: the tokens that search may write; None: the whole vocabulary. The probabilities of
+    given targets never depend on them. guide_BLT: for guided attention, the distribution of each target position's
+    links over the positions of the first text; 0 where it has none.
     """
 
     sources: dict[str, SourceInput]
@@ -156,8 +156,8 @@ class Batch:
         )
 
     def without_host_lengths(self) -> "Batch":
-        """The same tensors, with lengths on the device only: what is computed then has the same operations and shapes
-        for all lengths, as a computation needs that is recorded once and repeated for other batches."""
+        """The same tensors, with lengths on the device only: operations and shapes are then the same for all lengths,
+        so that a computation can be recorded once and repeated for other batches."""
         sources: dict[str, SourceInput] = {name: replace(own, lengths=None) for name, own in self.sources.items()}
         candidates = None if self.candidates is None else replace(self.candidates, lengths=None)
         return Batch(sources, self.target_BL, None, candidates, self.guide_BLT)

@@ -1,5 +1,5 @@
-"""Parts that a config chooses by name: each is one class or function, registered where it is defined, also by packages
-of others.
+"""Parts that a config chooses by name: each is one class or function, registered where it is defined, also by other
+packages.
 
 `docs/extend.md` has an example of each kind.
 """
@@ -17,7 +17,7 @@ GROUP = "interlinear.components"  # entry points of packages that register more
 
 class Components(Mapping[str, Any]):
     """The classes or functions that a key of the config names. Modules that define them are imported one after the
-    other, until one has the name that is asked for: ours, then those of the entry points of a group."""
+    other, until one has the requested name: ours, then the modules of a group of entry points."""
 
     def __init__(self, key: str, *defined_in: str, group: str = GROUP) -> None:
         self.key, self.group = key, group
@@ -27,7 +27,8 @@ class Components(Mapping[str, Any]):
         self._loads: list[Callable[[], object]] = [*ours, self._import_others]  # not called yet
 
     def register(self, *names: str) -> Callable[[Component], Component]:
-        """Decorates what the config names so. Raises ValueError if something else has one of the names."""
+        """Registers a class or function under its names in the config. Raises ValueError if one of the names is
+        taken."""
 
         def add(component: Component) -> Component:
             for name in names:
@@ -51,14 +52,14 @@ class Components(Mapping[str, Any]):
         return len(self._components)
 
     def check(self, name: str) -> str:
-        """The name itself. Raises ValueError if nothing has it."""
+        """The name, unchanged. Raises ValueError if no component has it."""
         if name not in self:
             raise ValueError(f"there is no {self.key} {name}; there are {', '.join(self) or 'none'}")
         return name
 
     def _import_until(self, name: str | None) -> None:
-        """Import what registers components, until one has this name, or all."""
-        with self._lock:  # a thread that asks meanwhile waits for what is being imported
+        """Import the modules that register components, until one has this name, or all modules."""
+        with self._lock:  # a thread that asks meanwhile waits for the running import
             while self._loads and name not in self._components:
                 load, *self._loads = self._loads
                 load()
@@ -103,4 +104,4 @@ DOCUMENT_FORMATS = Components(
     ),
     group="interlinear.documents",  # which has no torch: each document is read by a process of its own
 )
-PROCESSORS = Components("processor")  # those of `interlinear.search.processors` have no name
+PROCESSORS = Components("processor")  # processors of `interlinear.search.processors` have no name

@@ -1,5 +1,5 @@
-"""What torch devices offer: whether they are there, bf16, the precision of autocast, errors for lack of memory,
-transfers, and what captures of CUDA graphs share."""
+"""Properties of torch devices: availability, bf16, the precision of autocast, out-of-memory errors, transfers, and
+shared state of CUDA graph captures."""
 
 import gc
 import threading
@@ -26,7 +26,7 @@ ALLOCATION_FAILURES = (
 )
 
 # fp32 is fp32 in every product. By default torch rounds the factors of cuDNN's recurrent layers and convolutions to
-# TF32, which has the mantissa of fp16, and those of other products not. Whoever wants speed says bf16.
+# TF32, which has the mantissa of fp16, and other products not. For speed there is bf16.
 torch.backends.cudnn.allow_tf32 = False
 
 _pause = threading.Lock()  # garbage is collected by the whole process
@@ -69,8 +69,8 @@ def autocast_disabled(device: torch.device) -> AbstractContextManager[object]:
 def to_device(tensors: Sequence[Tensor], device: torch.device | str) -> list[Tensor]:
     """Tensors on a device: copies, or the tensors themselves where they are on it.
 
-    A GPU is given what is on the host by one copy from page-locked memory, for which the host does not wait; what is
-    page-locked already is copied as it is.
+    Tensors on the host go to a GPU by one copy from page-locked memory, without waiting; tensors that are page-locked
+    already are copied directly.
     """
     device = torch.device(device)
     if device.type != "cuda":
@@ -97,7 +97,7 @@ def to_host(tensors: Sequence[Tensor]) -> list[Tensor]:
 
 
 def copied_as_one(tensors: Sequence[Tensor], copy: Callable[[Tensor], Tensor]) -> list[Tensor]:
-    """Copies of tensors, as parts of one copied tensor of bytes: those of larger elements first, so that each is
+    """Copies of tensors, as parts of one copied tensor of bytes: tensors of larger elements first, so that each is
     aligned."""
     if not tensors:
         return []
@@ -124,14 +124,14 @@ def capture_stream(device: torch.device) -> torch.cuda.Stream:
 def end_failed_capture(device: torch.device, pool: tuple[int, int]) -> None:
     """End a capture that CUDA has invalidated, as torch does not. pool: of the capture's memory.
 
-    The generator of random numbers has a new state, to be seeded, since its own may still expect a capture; what was
-    captured before draws from the former. The allocator would free no cached memory while a capture seems to go on.
+    The generator of random numbers has a new state, to be seeded, since the old state may still expect a capture;
+    earlier captures draw from the old state. The allocator frees no cached memory while a capture seems to be running.
     """
     index = torch.cuda.current_device() if device.index is None else device.index
     torch.cuda.default_generators[index].graphsafe_set_state(torch.Generator(device).graphsafe_get_state())
     try:
         torch._C._cuda_endAllocateToPool(index, pool)
-    except RuntimeError:  # it has ended
+    except RuntimeError:  # the capture has ended
         return
     torch._C._cuda_releasePool(index, pool)
 

@@ -217,8 +217,8 @@ def word_probabilities(
 ) -> list[float | None]:
     """The probability of each target word: the product of the probabilities of its tokens.
 
-    log_probabilities: of each token, given those before it; `target`: their spans. A token that covers several words
-    counts in each of them, since each word is written only if the token is. None for a word without tokens.
+    log_probabilities: of each token, given the tokens before it; `target`: their spans. A token that covers several
+    words counts in each of them, since each word is written only if the token is. None for a word without tokens.
     """
     probabilities: list[float | None] = []
     for start, end in words:

@@ -15,7 +15,7 @@ SAFE_PATH = {"PYTHONSAFEPATH": "1"}
 
 
 def shell_command(*words: object) -> str:
-    """A command of ours as it is typed into a shell."""
+    """An `interlinear` command, quoted for a shell."""
     return shlex.join(("interlinear", *map(str, words)))
 
 

@@ -1,4 +1,4 @@
-"""Names of sources that mean something: a model's other sources may have any name."""
+"""Names of sources with a meaning: a model's other sources may have any name."""
 
 MT = "mt"  # the machine translation, in post-editing
-CONTEXT = "context"  # what every sentence of a text is read with
+CONTEXT = "context"  # a text that every sentence is encoded with

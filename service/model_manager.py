@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("interlinear.service")
 
 MAX_RETRY_DELAY = 600.0  # longest delay before loading a failed version is retried, in seconds
-MAX_DOUBLINGS = 30  # of that delay: more would not be a floating-point number at last
+MAX_DOUBLINGS = 30  # maximum doublings of the delay: more would overflow a float
 STOP_TIMEOUT = 2.0  # seconds that the service's shutdown waits for a load in progress
 
 Status = Literal["current", "loading", "failed", "unchecked"]
@@ -84,7 +84,7 @@ def open_cache(settings: Settings, metrics: Metrics) -> ModelCache:
     def size() -> float:
         try:
             return cache.size()
-        except OSError:  # of one value that cannot be read, the others must not be withheld
+        except OSError:  # an unreadable value must not hide the others
             return math.nan
 
     metrics.cache.set_function(size)
@@ -235,7 +235,7 @@ class ModelManager:
     def _sync_reverse(self, model_slot: ModelSlot, alias: AliasName, loop: asyncio.AbstractEventLoop) -> None:
         """Resolve the alias of a reverse model, and serve its version with the same model.
 
-        The served one stays if this fails: then only explanations miss what is new, and the log says so.
+        The served one stays if this fails: then only explanations use the old version, and the log says so.
         """
         from interlinear.registry.store import MlflowStore
 
@@ -274,8 +274,8 @@ class ModelManager:
         sync: SyncStatus = SyncStatus(),
         failures: int = 0,
     ) -> None:
-        """Swap in the new version on the event loop, where requests choose their models. `sync` and `failures`: those
-        of the model from now on."""
+        """Swap in the new version on the event loop, where requests choose their models. `sync` and `failures`: the
+        model's from now on."""
         done = threading.Event()
 
         def swap() -> None:

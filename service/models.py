@@ -92,7 +92,7 @@ class ServedModel:
 
     @property
     def with_reverse(self) -> str:
-        """Its name and version, and those of its reverse model if it has one."""
+        """Its name and version, and its reverse model's if it has one."""
         return f"{self}, explained with {self.reverse}" if self.reverse else str(self)
 
     def matches(self, reference: str) -> bool:
@@ -115,7 +115,7 @@ class ServedModels:
 
     @property
     def least_beam(self) -> int:
-        """The smallest beam of a search without options of its own."""
+        """The smallest default beam."""
         return min((model.facts.search.beam for model in self.served), default=1)
 
     def summarizer(self, reference: str | None) -> ServedModel:
@@ -123,13 +123,13 @@ class ServedModels:
         return self._named("summarization", reference)[0]
 
     def languages(self) -> dict[str, list[str]]:
-        """Every translated language with its target languages: those through a pivot language, and itself."""
+        """Every translated language with its target languages, also through a pivot language, and itself."""
         pairs = self._language_pairs("translation", None) if self.for_task("translation") else []
         codes = sorted({code for pair in pairs for code in pair})
         return {code: sorted({code, *(target for source, target in pairs if source == code)}) for code in codes}
 
     def all_languages(self) -> set[str]:
-        """The languages of all models except those for headlines."""
+        """The languages of all models except headline models."""
         return {code for model in self.served if model.task != "summarization" for code in model.language_pair}
 
     def source_languages(self, task: Task, target: str, reference: str | None) -> set[str]:
@@ -273,7 +273,7 @@ def open_here(reference: TranslatorReference, settings: Settings, compiled: bool
 
 
 def own_name(local_bundle: LocalBundle) -> str:
-    """The name under which a bundle is registered, or that of its folder."""
+    """The name under which a bundle is registered, or its folder's name."""
     return local_bundle.name or local_bundle.folder.resolve().name
 
 

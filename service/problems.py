@@ -22,7 +22,7 @@ TEXT_FIELDS = ("q", "s", "text")
 def error_sentence(problems: Sequence[ErrorDetails]) -> str | None:
     """LibreTranslate's sentence for the first problem that it has one for, in its order: a missing parameter before an
     invalid one; None if it has none. `problems` with their inputs."""
-    problems = [details for details in problems if details["loc"]]  # of a field, and not of the whole request
+    problems = [details for details in problems if details["loc"]]  # errors of a field, not of the whole request
     missing = next((details for details in problems if is_missing(details)), None)
     if missing:
         return f"Invalid request: missing {missing['loc'][0]} parameter"
@@ -57,7 +57,7 @@ CLIENT_CLOSED_REQUEST = 499  # not sent to a client, but counted in the metrics
 
 
 class FieldProblem(BaseModel):
-    """A field of a request, and what is wrong with it."""
+    """A field of a request, and its error."""
 
     field: str = Field(examples=["q[3]"])
     problem: str = Field(examples=["must not be longer than 5000 characters"])
@@ -241,7 +241,7 @@ def install_handlers(app: FastAPI) -> None:
         }.get(error.status_code, str(error.detail))
         headers = error.headers
         if error.status_code == 405 and (methods := documented_methods(app, request.url.path)):
-            headers = {"Allow": ", ".join(methods)}  # Starlette names those of the path's first route only
+            headers = {"Allow": ", ".join(methods)}  # Starlette names only the methods of the path's first route
         return problem_response(Problem(error.status_code, detail, headers=headers), request.state.request_id)
 
     app.add_exception_handler(Problem, on_problem)

@@ -180,7 +180,7 @@ class Settings(BaseSettings):
 
     @property
     def suggestion_store(self) -> str | None:
-        """Location of the suggestions, if they are accepted: that of the keys, whether or not keys are used."""
+        """Location of the suggestions, if they are accepted: the keys' location, whether or not keys are used."""
         return (self.keys or DEFAULT_STORE) if self.suggestions else None
 
     @field_validator("keys", mode="before")

@@ -18,12 +18,12 @@ from training.loop.training_step import Objective, ResultCopy, TrainingStep
 from training.recipe import GuideSettings, TrainingSettings
 
 PASSES = 10
-MIN_UPDATES = 300  # of few pairs more passes are made
-MAX_UPDATES = 2000  # of many pairs fewer passes are made, one at least
+MIN_UPDATES = 300  # few pairs get more passes
+MAX_UPDATES = 2000  # many pairs get fewer passes, at least one
 BATCH_TOKENS = 1000
 LEARNING_RATE = 0.001
 WARMUP = 20
-GUIDE_WEIGHT = 1.0  # larger than in training: the links are those of the very pairs
+GUIDE_WEIGHT = 1.0  # larger than in training: the links belong to these very pairs
 
 Progress = Callable[[int, int], None]  # receives the number of updates that are done, and of all
 

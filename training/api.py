@@ -1,4 +1,4 @@
-"""Training from Python: what `import interlinear` offers as `train`."""
+"""Training from Python: `interlinear.train`."""
 
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -26,9 +26,9 @@ def train(
     """Train a recipe's model on a data set, log it to MLflow, and return how the training ended.
 
     recipe, data: names, or paths of YAML files. settings: `key=value`, as `--set` takes them. run: the folder in
-    `runs`; with `resume` its training goes on. register: the name under which the model is registered.
-    tracking: the MLflow store, by default as for the command. workers: trains on Ray with so many; None: in this
-    process. device: `cpu` or `cuda`. observers: `training.events.Observer`.
+    `runs`; with `resume` its training continues. register: the name under which the model is registered.
+    tracking: the MLflow store, by default as for the command. workers: trains on Ray with this number of workers; None:
+    in this process. device: `cpu` or `cuda`. observers: `training.events.Observer`.
 
     Raises UsageError, DataError, RegistryError and TrainingError.
     """

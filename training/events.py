@@ -52,7 +52,7 @@ class DevSet:
 
     def example_rows(self, rows: Iterable[int]) -> list[int]:
         """The rows that are good examples for trying a model: with every text, and EXAMPLE_WORDS words in the first
-        source. Where there are none, those with text."""
+        source. Without such rows, all rows with text."""
         first, *_ = self.sources
         with_text = [row for row in rows if self.sources[first][row].strip()]
         complete = [row for row in with_text if all(lines[row].strip() for lines in self.sources.values())]
@@ -77,7 +77,7 @@ class RunStorage:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingPlan:
-    """What is known about a training before its data is prepared."""
+    """The facts about a training before its data is prepared."""
 
     recipe: Recipe
     recipe_name: str
@@ -104,7 +104,7 @@ class TrainingPlan:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingJob(TrainingPlan):
-    """One training: everything that a worker needs to know. Picklable."""
+    """One training: all inputs of a worker. Picklable."""
 
     prepared: Path
     dev: DevSet
@@ -127,7 +127,7 @@ class StepReport:
     """The updates since the last report; sums over all workers.
 
     The loss is in nats per target word, the end symbol included; with `objective: risk` it is the expected risk per
-    sentence. The perplexity is that of the references in both cases.
+    sentence. The perplexity is computed on the references in both cases.
     """
 
     update: int

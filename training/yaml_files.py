@@ -23,7 +23,7 @@ def resource_folder(folder: Literal["recipes", "corpora"]) -> Path:
 
 
 class UniqueKeyLoader(yaml.SafeLoader):
-    """Refuses a mapping that has a key twice, of which YAML libraries keep the last."""
+    """Refuses a mapping with a duplicate key, of which YAML libraries silently keep the last value."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         first: dict[str, yaml.Mark] = {}
@@ -37,12 +37,12 @@ class UniqueKeyLoader(yaml.SafeLoader):
 
 
 def load_yaml(text: str) -> Any:
-    """What YAML stands for. Raises yaml.YAMLError, also for a key that a mapping has twice."""
+    """The value of a YAML text. Raises yaml.YAMLError, also for a key that a mapping has twice."""
     return yaml.load(text, UniqueKeyLoader)  # a safe loader
 
 
 def is_yaml_file(name: str) -> bool:
-    """Whether a name is that of a YAML file, and not of what ships with the program."""
+    """Whether a name is a path of a YAML file, and not a name of a shipped one."""
     return name.lower().endswith((".yaml", ".yml"))
 
 
@@ -50,7 +50,7 @@ def read_mapping(path: Path, error: type[InterlinearError], name: str, shown_in:
     """Read a YAML file that must hold a mapping.
 
     Raises `error`, which names the file as `name`, with line and column for a syntax error. `shown_in`: the
-    documentation page that shows such a file.
+    documentation page with an example.
     """
     try:
         content = load_yaml(path.read_text(encoding="utf-8"))
@@ -97,7 +97,8 @@ def did_you_mean(word: str, choices: Iterable[str], prefix: str = "") -> str:
 
 
 def parse_settings(settings: Sequence[str]) -> Iterator[tuple[str, Any]]:
-    """The key and the value of each `key=value`, as of `--set`. Raises RecipeError for one that is none, or no YAML."""
+    """The key and the value of each `key=value`, as of `--set`. Raises RecipeError for one that is not, or whose value
+    is not YAML."""
     for setting in settings:
         key, equals, value = setting.partition("=")
         if not equals or not key.strip():

@@ -1,8 +1,8 @@
 """Word-level quality estimation without a further model: words of an output that are likely wrong, or left out.
 
-The signs are those of an explanation: the probability of each word (Fomicheva et al. 2020, "Unsupervised Quality
-Estimation for Neural Machine Translation"), and the weights by which words are aligned, for words left out and words
-said twice (Tu et al. 2016, "Modeling Coverage for Neural Machine Translation", name both errors).
+The evidence comes from an explanation: the probability of each word (Fomicheva et al. 2020, "Unsupervised Quality
+Estimation for Neural Machine Translation"), and the alignment weights, for words left out and words translated twice
+(Tu et al. 2016, "Modeling Coverage for Neural Machine Translation", name both errors).
 
 Weights are (L, S): a row for each of L target words, a column for each of S source words.
 """
@@ -19,7 +19,7 @@ Weights = Sequence[Sequence[float]]
 
 @dataclass(frozen=True)
 class DoubtThresholds:
-    """When a word is doubtful; chosen on dev sets by `research/quality/doubts.py` (research/results/).
+    """Thresholds for doubtful words; chosen on dev sets by `research/quality/doubts.py` (research/results/).
 
     probability: a target word is improbable below it.
     attended: a source word whose weights sum to less, over all target words, is not translated.
@@ -42,8 +42,8 @@ THRESHOLDS = DoubtThresholds()
 def with_doubts(explanation: Explanation, complete: bool, unseen: Sequence[int] = ()) -> Explanation:
     """The explanation with its doubts; unchanged if the probabilities of its words are not known.
 
-    complete: the output says all that the source says, as a translation does and a summary does not; only then can a
-    source word be untranslated. unseen: the source words that the model's training text did not have.
+    complete: the output has the full meaning of the source, as a translation has and a summary has not; only then can a
+    source word be untranslated. unseen: the source words that are not in the model's training text.
     """
     if explanation.confidence is None:
         return explanation
@@ -76,8 +76,8 @@ def find_doubts(explanation: Explanation, complete: bool, thresholds: DoubtThres
 
 
 def improbable_words(words: Sequence[str], confidence: Sequence[float | None], threshold: float) -> list[int]:
-    """The target words with a probability below the threshold. None is no probability, and no doubt; punctuation is
-    left to the reader's taste."""
+    """The target words with a probability below the threshold. A word without a probability (None) is not doubtful;
+    punctuation is not judged."""
     pairs = zip(words, confidence, strict=False)
     return [j for j, (word, p) in enumerate(pairs) if p is not None and p < threshold and not is_punctuation(word)]
 
@@ -87,8 +87,8 @@ def untranslated_words(
 ) -> list[int]:
     """The source words without a link whose weights sum to less than `attended`.
 
-    Only words of at least `attended_letters` count: punctuation never does, nor does a word of Chinese, whose length
-    says nothing.
+    Only words of at least `attended_letters` count: punctuation never does, nor does a word of Chinese, whose length is
+    not informative.
     """
     linked = {i for i, _ in alignment}
     attended = [sum(column) for column in zip(*weights, strict=True)]
@@ -106,12 +106,11 @@ def repeated_words(
     alignment: Collection[Link],
     thresholds: DoubtThresholds,
 ) -> list[tuple[int, int]]:
-    """The target words that say again what an earlier one said: pairs of a word and the earlier one.
+    """The target words that repeat an earlier one: pairs of a word and the earlier one.
 
     Both are equal but for their case, of at least `repeated_letters`, and linked to one source word with at least the
-    weight `repeated`. Equal words that
-    are linked to different source words (the articles of two nouns) are no repetition, nor is a word that the source
-    repeats.
+    weight `repeated`. Equal words that are linked to different source words (the articles of two nouns) do not count,
+    nor does a word that the source repeats.
     """
     source, target = [word.lower() for word in source], [word.lower() for word in target]
     counts = Counter(source)

@@ -1,7 +1,7 @@
 """The constants of the HMM aligner, on which its links depend. They were chosen on the gold sets of docs/alignment.md.
 
-`constants_digest` covers every name in capital letters here, so that what is kept with links of other constants is made
-anew; a constant that links depend on belongs here.
+`constants_digest` covers every name in capital letters here, so that stored links of other constants are computed
+again; a constant that links depend on belongs here.
 """
 
 import hashlib
@@ -15,17 +15,17 @@ PRIOR = 0.0005  # Dirichlet prior of a word's translations
 SIMILAR_PRIOR = 0.15  # added to it for two equal words
 EMPTY_WORD = 0.05  # probability that a target word is not aligned
 DIAGONAL = 4.0  # weight of a position: exp(-DIAGONAL |i/I - j/J|) (Dyer et al. 2013)
-MANY_PAIRS = 5000  # from so many pairs on, words say more than positions
-WEAK_DIAGONAL = 1.0  # takes the place of DIAGONAL then
+MANY_PAIRS = 5000  # from this number of pairs on, words are better evidence than positions
+WEAK_DIAGONAL = 1.0  # replaces DIAGONAL then
 PUNCTUATION = 0.1  # weight of a link between a punctuation mark and a word
 FARTHEST = 10  # longer jumps are counted as jumps of this width
 JUMP_DECAY = 0.5  # first jump probabilities: exp(-JUMP_DECAY |jump - 1|)
 JUMP_PRIOR = 0.5
 AGREED = 0.5  # a link is kept where the mean of both directions' posteriors reaches this
-MAX_CELLS = 100_000_000  # of the pairs that are learned from; 12 bytes each
-PART_CELLS = 5_000_000  # of the pairs that are aligned together with what was learned; 30 bytes each
+MAX_CELLS = 100_000_000  # cells of the pairs that are learned from; 12 bytes each
+PART_CELLS = 5_000_000  # cells of the pairs that are aligned together; 30 bytes each
 PREFIX = 16  # letters of a word that are compared with another's
-SIMILAR_LETTERS = 4  # a common beginning of so many letters makes two words similar
+SIMILAR_LETTERS = 4  # a common beginning of this number of letters makes two words similar
 SIMILAR_SHARE = 0.75  # or of this share of the longer one
 
 

@@ -66,9 +66,9 @@ def symmetrize(forward: Collection[Link], backward: Collection[Link], how: Symme
 
     `forward` comes from the source-to-target model, which links each target word at most once; `backward` from the
     target-to-source model. Intersection, union, and growing from one to the other are from Och and Ney 2003, the other
-    methods from Koehn et al. 2005. The result depends on the order of links, which is that of Moses' symal: by target
+    methods from Koehn et al. 2005. The result depends on the order of links, the same as in Moses' symal: by target
     word, then by source word. A link added in a round is itself extended in that round if it comes later in that order.
-    The final step takes links of `forward` before those of `backward`.
+    The final step takes links of `forward` before links of `backward`.
 
     - grow: add links of the union that neighbour an accepted link, if their source or their target word is unaligned;
       with `-diag`, diagonal neighbours too.
@@ -92,7 +92,7 @@ def symmetrize(forward: Collection[Link], backward: Collection[Link], how: Symme
     while grown:
         grown = False
         done: Link | None = None
-        # Links added after the current one in the order are processed in this round, those before it in the next.
+        # Links added after the current one in the order are processed in this round, links before it in the next.
         while later := [link for link in links if done is None or target_first(link) > target_first(done)]:
             done = i, j = min(later, key=target_first)
             for di, dj in neighbours:
@@ -110,7 +110,7 @@ def symmetrize(forward: Collection[Link], backward: Collection[Link], how: Symme
 
 
 def alignment_from(forward: Explanation) -> Alignment:
-    """The alignment of one model, by the weights that its explanation was aligned by."""
+    """The alignment of one model, by the weights of its explanation's alignment."""
     assert forward.aligned_by is not None
     weights = forward.matrices[forward.aligned_by]
     links = [WeightedLink(source=i, target=j, weight=weights[j][i]) for i, j in forward.alignment]
@@ -133,7 +133,7 @@ def symmetrized_explanation(
 ) -> Explanation:
     """The explanation with the links of both directions; `backward` is the reverse model's explanation of the source.
 
-    Without `backward`, or if the two models split the texts into different words, the links stay those of one
+    Without `backward`, or if the two models split the texts into different words, the links stay the links of one
     direction, and `symmetrized` is False.
     """
     if backward is None or (words(forward.source), words(forward.target)) != (

@@ -1,7 +1,7 @@
 """Sentence pairs as padded batches of word indexes, for the HMM aligner.
 
-A *cell* is a source word and a target word that occur in one sentence pair at least. A tensor's name ends in its axes:
-N pairs, I source positions, J target positions, C cells, and W letters of a word.
+A *cell* is a source word and a target word that occur together in at least one sentence pair. A tensor's name ends in
+its axes: N pairs, I source positions, J target positions, C cells, and W letters of a word.
 """
 
 import sys
@@ -21,7 +21,7 @@ WordPair = tuple[Sequence[str], Sequence[str]]  # the words of a source sentence
 
 PADDING = -1
 MAX_CELLS_IN_BATCH = 100_000  # N x I x J, padding included
-SOURCE_BITS = 32  # of a cell's key: the source word is above them, the target word below
+SOURCE_BITS = 32  # bits of a cell's key: the source word is above them, the target word below
 
 
 class Vocabulary(dict[str, int]):
@@ -125,10 +125,10 @@ def padded(rows: Sequence[Sequence[int]]) -> np.ndarray:
 
 
 def similarity(corpus: PairCorpus, source: Vocabulary, target: Vocabulary) -> Tensor:
-    """How similar the two words of every cell are written, (C): 1 for equal ones, 0 for most.
+    """The similarity in spelling of the two words of every cell, (C): 1 for equal words, 0 for most.
 
-    Names, numbers and words of a common origin begin alike: words whose common beginning has SIMILAR_LETTERS letters,
-    or SIMILAR_SHARE of the longer word, have the share of the longer word that it covers.
+    Names, numbers and words of a common origin begin alike: for words whose common beginning has SIMILAR_LETTERS
+    letters, or SIMILAR_SHARE of the longer word, it is the share of the longer word that the beginning covers.
     """
     source_C, target_C = corpus.source_C.numpy(), corpus.target_C.numpy()
     source_letters_VW, target_letters_VW = letters(source), letters(target)
@@ -164,7 +164,7 @@ def letters(vocabulary: Vocabulary) -> np.ndarray:
 
 
 def split_words(text: str, tokenised: bool) -> list[Span]:
-    """Spans of a text's words: of tokenised text what spaces separate, of raw text words and punctuation marks."""
+    """Spans of a text's words: in tokenised text separated by spaces, in raw text words and punctuation marks."""
     return spaced_spans(text) if tokenised else word_spans(text)
 
 

@@ -19,7 +19,7 @@ IMPOSSIBLE = -(2**62)
 
 # Evidence for words without links, in links of the largest weight. Too small to outvote a clear link.
 INTERPOLATED = 0.2  # an unaligned source word, for the unaligned target word at its interpolated position
-INTERPOLATED_ALIGNED = 0.02  # the same, where that target word has links of its own
+INTERPOLATED_ALIGNED = 0.02  # the same, if that target word has links
 BETWEEN = 0.1  # an unaligned target word whose aligned neighbours are both inside the tag, or both outside
 AT_EDGE = 0.01  # an unaligned target word at the edge of a tag, which is left outside
 WHOLE = 1.0  # every target word, for a tag around the whole source
@@ -56,20 +56,20 @@ def project(
 ) -> list[TagSpan]:
     """Project tags over the words of a source sentence onto the words of its translation.
 
-    `spans` are in the order of their opening tags. `source` and `target` are the numbers of words, `weights` those of
-    the links (1 without). Returns one span for each of `spans`, at the same index and with the same parent, so that
-    `tag_edges` gives markup with the same tree of tags: children inside their parents, siblings not overlapping, maybe
-    in another order. A tag with words keeps at least one if there are enough. Equal source spans that enclose each
-    other stay equal, and a tag around the whole source encloses the whole target.
+    `spans` are in the order of their opening tags. `source` and `target` are the numbers of words, `weights` has a
+    weight for each link (default: 1). Returns one span for each of `spans`, at the same index and with the same parent,
+    so that `tag_edges` gives markup with the same tree of tags: children inside their parents, siblings not
+    overlapping, maybe in another order. A tag with words keeps at least one if there are enough. Equal source spans
+    that enclose each other stay equal, and a tag around the whole source encloses the whole target.
 
     The objective is the agreement with the links. A target word in a tag gains the weights of its links into the tag's
-    source span, and loses those of its other links; the sum is largest where the weight of the links that cross the
-    tag's edge is smallest. A word without links follows its neighbours, and a source word without links is linked,
+    source span, and loses the weights of its other links; the sum is largest where the weight of the links that cross
+    the tag's edge is smallest. A word without links follows its neighbours, and a source word without links is linked,
     weakly, by linear interpolation. Siblings are ordered by their best spans considered alone; given this order, all
     edges together are optimal, by dynamic programming over the sequence of edges, in time and memory proportional to
     len(spans) times `target`. An empty tag is then placed beside the projection of the word to which it is attached.
 
-    The task is that of Hashimoto et al. 2019 and Zenkel et al. 2021.
+    The task is defined by Hashimoto et al. 2019 and Zenkel et al. 2021.
     Raises UsageError for spans that are not nested or not in order, and for links outside the sentences.
     """
     check_spans(spans, source)
@@ -87,7 +87,7 @@ def project(
 
 
 def tag_edges(spans: Sequence[TagSpan]) -> list[TagEdge]:
-    """The edges of tags in document order, as they are written. Siblings at one position keep their order."""
+    """The edges of tags in document order, as written. Siblings at one position keep their order."""
     children: dict[int | None, list[int]] = {}
     for tag, span in enumerate(spans):
         children.setdefault(span.parent, []).append(tag)
@@ -222,7 +222,7 @@ def best_run(gain_T: NDArray[np.int64]) -> tuple[int, int]:
 def best_extents(
     spans: Sequence[TagSpan], filled: Sequence[int], groups: Sequence[int], matrix_ST: NDArray[np.float64]
 ) -> list[tuple[int, int]]:
-    """The target words of the tags `filled`, which have source words of their own, together of the largest gain."""
+    """The target words with the largest total gain for the tags `filled`, each of which has source words."""
     target = matrix_ST.shape[1]
     if not filled or not target:
         return [(0, 0)] * len(filled)

@@ -1,4 +1,4 @@
-"""A learned word aligner as a folder with one file, aligner.safetensors: words, counts, and what is known of it."""
+"""A learned word aligner as a folder with one file, aligner.safetensors: words, counts, and metadata."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,10 +23,11 @@ PARTS = ("cell", "given", "empty", "jump")
 
 
 class AlignerRecord(BaseModel):
-    """What is known of a kept aligner.
+    """Metadata of a stored aligner.
 
-    pairs: the number of pairs that it has learned from; tokenised: whether their words were those between spaces;
-    created: date and time (UTC); words: distinct ones, by side; word_pairs: those that have a count; size: in bytes.
+    pairs: the number of pairs that it has learned from; tokenised: whether their words were separated by spaces;
+    created: date and time (UTC); words: the number of distinct words, by side; word_pairs: the number of word pairs
+    with a count; size: in bytes.
     """
 
     pairs: int
@@ -38,14 +39,14 @@ class AlignerRecord(BaseModel):
 
 
 def is_word_aligner(folder: Path) -> bool:
-    """Whether it is a folder that `save_aligner` has written."""
+    """Whether a path is a folder that `save_aligner` has written."""
     return (folder / FILE_NAME).is_file()
 
 
 def save_aligner(aligner: WordAligner, folder: Path, tokenised: bool) -> None:
     """Write the aligner to a new folder, without its smallest counts; the folder appears when it is complete.
 
-    tokenised: whether the words that it has learned are those between spaces.
+    tokenised: whether its words were separated by spaces.
     """
     kept_C = torch.stack([counts.cell_C for counts in aligner.counts]).amax(0) >= LEARNED_COUNT
     kept_C[0] = True  # padding
@@ -82,7 +83,7 @@ def load_aligner(folder: Path) -> WordAligner:
 
 
 def read_record(folder: Path) -> AlignerRecord:
-    """What is known of the aligner in a folder. Raises DataError as `load_aligner` does."""
+    """The metadata of the aligner in a folder. Raises DataError as `load_aligner` does."""
     tensors, metadata = read_file(folder)
     try:
         return AlignerRecord(

@@ -55,7 +55,7 @@ ModelT = TypeVar("ModelT", bound=EncoderDecoder, covariant=True)
 class Bundle(Generic[ModelT]):
     """A model or an ensemble with its tokenizers, its card, and the folder that it was loaded from.
 
-    shortlist: limits the words of its search; None: the whole vocabulary. search_step: the function that takes a step
+    shortlist: limits the tokens of its search; None: the whole vocabulary. search_step: the function that takes a step
     of its search; another one where it is compiled or captured.
     """
 
@@ -158,8 +158,8 @@ def load(
     `bf16` stores the weights in bf16 and computes in it, which is faster on processors with bf16 matrix products; an
     LSTM's cell state and log-probabilities stay in fp32. `int8` quantises the weights and computes products in int8,
     on any processor with AVX2 (`interlinear.models.layers.int8`); the model can then search but not train. `auto`: see
-    `resolve_precision`. `shortlist`: search only among the words that the bundle's shortlist has for a sentence, on a
-    CPU: CUDA graphs would each keep a copy of these words' rows of the output layer, 13 GiB for 64 sentences.
+    `resolve_precision`. `shortlist`: search only among the tokens that the bundle's shortlist has for a sentence, on a
+    CPU: each CUDA graph would keep a copy of these tokens' rows of the output layer, 13 GiB for 64 sentences.
     """
     folder = Path(folder)
     precision = resolve_precision(precision, device)
@@ -227,7 +227,7 @@ def check_files(folder: Path, shortlist: bool = True) -> ModelCard:
 
 
 def check_shapes(path: Path, config: ModelConfig) -> None:
-    """Compare the shapes in a weight file's header with those of the architecture, without allocating tensors.
+    """Compare the shapes in a weight file's header with the architecture's, without allocating tensors.
 
     Raises BundleError for a parameter that is missing in one of them or differs in shape.
     """
@@ -312,7 +312,8 @@ def check_same_sources(first: Bundle[Model], other: Bundle[Model]) -> None:
 def initialize_from(model: Model, folder: Path) -> str:
     """Copy a trained model's weights into a new model that extends it.
 
-    Returns a message with the number of copied parameters and the names of those that keep their initial values.
+    Returns a message with the number of copied parameters and the names of the parameters that keep their initial
+    values.
     Raises BundleError unless the new model has every parameter of the trained one, with the same name and shape.
     """
     trained, parameters = unique_weights(load(folder).model), unique_weights(model)

@@ -72,7 +72,7 @@ class ModelCard(BaseModel):
 
     @property
     def guide(self) -> str:
-        """What guided the attention in training, such as `hmm, weight 1`; empty if nothing did."""
+        """The guide of attention in training, such as `hmm, weight 1`; empty without one."""
         guide = self.recipe.get("training", {}).get("guide")
         return f"{guide['from']}, weight {guide['weight']:g}" if guide else ""
 

@@ -1,4 +1,4 @@
-"""Which precision a search has on a device."""
+"""The precision of a search on a device."""
 
 import torch
 

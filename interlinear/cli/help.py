@@ -14,7 +14,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from interlinear.cli.options import option_groups
 
-FEW_OPTIONS = 7  # up to so many are not divided into groups
+FEW_OPTIONS = 7  # up to this number of options are not grouped
 TYPES = {"str": "TEXT", "list[str]": "TEXT", "int": "N", "float": "NUMBER", "file": "FILE", "path": "PATH"}
 
 BOUNDS = {">": "more than", ">=": "at least", "<": "less than", "<=": "at most"}
@@ -88,7 +88,7 @@ class HelpCommand(TyperCommand):
     """A command whose help has its options in groups, and examples."""
 
     def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
-        """Parse the options. An unknown one is suggested among those of the groups too."""
+        """Parse the options. For an unknown option, options of the groups are suggested too."""
         try:
             return super().parse_args(ctx, args)
         except typer.TyperException as error:

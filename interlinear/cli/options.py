@@ -22,7 +22,8 @@ SHARED = "an option of the group, for those of its commands that have a paramete
 def option_groups(command: Callable[..., Result]) -> Callable[..., Result]:
     """The command with an option for each field of the dataclasses among its parameters, and among their fields, in
     their places: options that several commands share are declared once, as the fields. `Annotated[Group, "a", "b"]`:
-    the options a and b only. A parameter that is SHARED has the value of the group's option, and is none of its own.
+    the options a and b only. A SHARED parameter has the value of the group's option, and is not an option of the
+    command.
     """
     parameters: list[inspect.Parameter] = []
     shared: list[str] = []
@@ -74,7 +75,7 @@ def shared_value(parameter: inspect.Parameter, values: Mapping[str, Any]) -> Any
 
 
 def given_options(context: typer.Context, **values: Any) -> dict[str, Any]:
-    """Those of the SHARED options, by their parameters, that the command line gives."""
+    """The SHARED options on the command line, by their parameters."""
     root = context.find_root()
     sources = {name: root.get_parameter_source(name) for name in values}
     return {name: values[name] for name, source in sources.items() if source and source.name == "COMMANDLINE"}
@@ -241,7 +242,7 @@ STDIN = Path("-")
 
 
 def check_input_files(paths: list[Path] | None) -> list[Path] | None:
-    """Raises UsageError, before any work is done, for a name that is neither that of a file or pipe nor `-`."""
+    """Raises UsageError, before any work is done, for a name that is neither a file or pipe nor `-`."""
     for path in paths or []:
         if path != STDIN and (not path.exists() or path.is_dir()):
             problem = "is a folder, not a file" if path.is_dir() else "there is no such file"

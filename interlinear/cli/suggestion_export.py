@@ -22,7 +22,7 @@ from training.data.text_lines import clean_text
 
 
 def choose_languages(stored: Sequence[StoredSuggestion], given: LanguagePair | None) -> LanguagePair:
-    """The pair of languages to export: the given one, else that of all suggestions. Raises UsageError."""
+    """The pair of languages to export: the given one, else the only one of all suggestions. Raises UsageError."""
     pairs = sorted({(one.suggestion.source, one.suggestion.target) for one in stored})
     if given is None and len(pairs) == 1:
         return pairs[0]

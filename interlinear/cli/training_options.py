@@ -1,4 +1,4 @@
-"""Options of the commands that train: what `train` and `submit` have in common, and where a training is logged."""
+"""Options of the commands that train: the options that `train` and `submit` share, and where a training is logged."""
 
 from dataclasses import dataclass
 from typing import Annotated

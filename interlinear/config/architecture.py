@@ -1,4 +1,4 @@
-"""What every kind of model has: `Architecture`, the base of the `model` sections of recipes.
+"""`Architecture`: settings of every kind of model, the base of the `model` sections of recipes.
 
 A field that is None uses the first of its choices. Setting a field that has no effect is an error.
 """

@@ -1,4 +1,4 @@
-"""What a model reads and writes: texts by their vocabularies, images by their grids of regions."""
+"""Inputs and output of a model: texts by their vocabularies, images by their grids of regions."""
 
 from typing import Annotated, Literal
 

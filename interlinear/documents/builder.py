@@ -1,4 +1,4 @@
-"""From a parser's events to a document: divides its text into segments, with their inline tags."""
+"""Builds a document from a parser's events: divides its text into segments, with their inline tags."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -29,8 +29,8 @@ class DocumentBuilder:
         self._segments: list[Segment] = []
         self._template: list[str | int] = []
         self._paragraph = Paragraph()
-        self._around: list[tuple[list[str | int], Paragraph]] = []  # what is around each separate element
-        self._at_end: list[Callable[[], None]] = []  # what the end of each open element does
+        self._around: list[tuple[list[str | int], Paragraph]] = []  # the markup around each separate element
+        self._at_end: list[Callable[[], None]] = []  # the function to call at the end of each open element
         self._translated = [True]  # for each open element whether its content is translated
 
     def build(self) -> Document:
@@ -54,7 +54,8 @@ class DocumentBuilder:
         return Document(tuple(self._segments), tuple(self._template), self._escape, self._escape_attribute)
 
     def _start(self, n: int, event: Start) -> int:
-        """Read the start of an element, or all of it if it stays as it is; returns the index of the last event read."""
+        """Read the start of an element, or the whole element if it stays unchanged; returns the index of the last event
+        read."""
         role, translated = self._role(n, event)
         if role is Role.BLOCK:
             self._block(event, translated)
@@ -114,8 +115,8 @@ class DocumentBuilder:
         self._at_end.append(end)
 
     def _enclose(self, begin: int, number: int, source: str) -> None:
-        """Make what is around a segment, from a place in the template on, a part of it: all is written as it stands in
-        the document if the segment does not change."""
+        """Make the markup around a segment, from a place in the template on, a part of the segment: an unchanged
+        segment is then written exactly as in the document."""
         segment, place = self._segments[number], self._template.index(number, begin)
         before, after = (fill(part, ()) for part in (self._template[begin:place], self._template[place + 1 :]))
         around = before + segment.around[0], segment.around[1] + after
@@ -140,7 +141,7 @@ class DocumentBuilder:
         self._at_end.append(end)
 
     def _end_paragraph(self) -> None:
-        """Add what has been read since the last block as a segment or, if there is nothing to translate, as it is."""
+        """Add the content since the last block as a segment or, if there is nothing to translate, unchanged."""
         paragraph, self._paragraph = self._paragraph, Paragraph()
         self._paragraph.finish = paragraph.finish
         segment = cut_protected(protect_untranslated(paragraph.segment(), paragraph.written, self._escape))
@@ -172,14 +173,14 @@ class DocumentBuilder:
         return cut_protected(protect_untranslated(segment, lambda number: (), self._escape_attribute))
 
     def _markup(self, event: Event) -> str:
-        """An event as it is written, except an end."""
+        """An event as written, except an end."""
         if isinstance(event, Text):
             return self._escape(event.text) if event.markup is None else event.markup
         assert not isinstance(event, End)
         return event.markup
 
     def _verbatim(self, start: int, end: int) -> str:
-        """An element as it is written, without its start tag."""
+        """An element's markup without its start tag."""
         parts, closings = [], [self._closing(start)]
         for event in self._events[start + 1 : end + 1]:
             if isinstance(event, End):

@@ -1,4 +1,4 @@
-"""A document as segments of text to translate, and the markup around them, which stays as it is."""
+"""A document as segments of text to translate, and the markup around them, which stays unchanged."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,16 +13,15 @@ from interlinear.documents.placement import place_tags
 
 @dataclass(frozen=True)
 class Segment:
-    """One text that is translated by itself: the text of a block, or of an attribute.
+    """One text that is translated separately: the text of a block, or of an attribute.
 
-    text: the text of a block as it is displayed: white space between words is one space, and a line feed is a line
-    break, which has a tag. The value of an attribute is as written.
+    text: the text of a block as displayed: white space between words is one space, and a line feed is a line break,
+    which has a tag. The value of an attribute is as written.
     tags: the inline tags, in the order in which they open.
     attribute: the name of the attribute whose value this is; None for the text of a block.
     forms: words as the document writes them with characters that are not displayed, such as soft hyphens.
-    finish: changes the pieces of its translation before they are written.
-    around: what is written before and after its translation, such as white space.
-    source: all of it as it stands in the document, which is written if its translation is the text itself.
+    finish: changes the pieces of its translation before they are written. around: the markup before and after its
+    translation, such as white space. source: its original markup, which is written if its translation equals the text.
     """
 
     text: str
@@ -35,13 +34,13 @@ class Segment:
 
     @cached_property
     def edges(self) -> list[int]:
-        """The offsets in the text at which tags open, close or stand, in order."""
+        """The offsets in the text at which tags open, close or stand alone, in order."""
         return sorted({edge for tag in self.tags for edge in (tag.start, tag.end)})
 
     def has_edge_inside(self, start: int, end: int) -> bool:
-        """Whether a tag opens, closes or stands among the words in the characters [start, end) of the text, so that
-        its place in their translation depends on the alignment of words. Before the first and after the last of them
-        it does not."""
+        """Whether a tag opens, closes or stands alone between the words in the characters [start, end) of the text, so
+        that its place in the translation depends on word alignment. Before the first and after the last word it does
+        not."""
         return is_edge_inside(self.text, self.edges, start, end)
 
 
@@ -49,10 +48,10 @@ class Segment:
 class Document:
     """A parsed document.
 
-    segments: the texts to translate; each has letters. A segment comes after those that stand in its tags.
+    segments: the texts to translate; each has letters. A segment comes after the segments inside its tags.
     template: the whole document, with places for its segments.
     escape: writes text as content of the format; escape_attribute: as a value in double quotes.
-    warnings: what its writer should look at, a sentence each.
+    warnings: for the document's writer, a sentence each.
     """
 
     segments: tuple[Segment, ...]
@@ -63,20 +62,20 @@ class Document:
 
     @cached_property
     def text(self) -> str:
-        """The texts of all segments, one after the other on lines of their own."""
+        """The texts of all segments, each on its own line."""
         return "\n".join(segment.text for segment in self.segments)
 
     @cached_property
     def unchanged(self) -> str:
-        """The document as it is rendered if nothing in it changes."""
+        """The document rendered without changes."""
         return self.render([AlignedText(segment.text) for segment in self.segments])
 
     def render(self, translations: Sequence[AlignedText]) -> str:
         """The document with the translations of `segments`, in their order.
 
-        Every tag is written once, in balance, its attributes as they were. An inline tag stands around the words that
-        are linked to those it enclosed (`alignment.projection.project`), a tag without words beside the word that it
-        stood beside.
+        Every tag is written once, in balance, its attributes as they were. An inline tag encloses the words that are
+        linked to the words it enclosed in the source (`alignment.projection.project`); a tag without words stays beside
+        the translation of its neighbouring word.
         """
         written: list[str] = []
         for segment, translation in zip(self.segments, translations, strict=True):
@@ -88,7 +87,7 @@ class Document:
 def render_text(
     segment: Segment, translation: AlignedText, escape: Callable[[str], str], written: Sequence[str]
 ) -> str:
-    """The translation of a segment with its tags, in which segments stand as they are `written`."""
+    """The translation of a segment with its tags, which contain other segments as `written`."""
     if segment.source and translation.text == segment.text:
         return fill(segment.source, written)
     parts: list[str] = [segment.around[0]]
@@ -110,7 +109,7 @@ def render_text(
 
 
 def fill(template: Sequence[str | int], written: Sequence[str]) -> str:
-    """The template with the segments as they are written."""
+    """The template with the written segments."""
     return "".join(part if isinstance(part, str) else written[part] for part in template)
 
 
@@ -119,9 +118,8 @@ class DocumentFile:
     """A parsed file.
 
     parts: its texts: one document for a text file, one for each part of an archive or for each message of a catalogue.
-    assemble: the bytes of the file, from its parts as they are rendered, in their order.
-    in_language: a rendered part as it is written for a language of the translation, a BCP 47 tag.
-    warnings: what in the file its writer should look at once it is translated, a sentence each.
+    assemble: makes the bytes of the file from its rendered parts, in order. in_language: adapts a rendered part to the
+    language of the translation, a BCP 47 tag. warnings: for the file's writer after the translation, a sentence each.
     """
 
     parts: tuple[Document, ...]

@@ -1,4 +1,4 @@
-"""What the parsers of all formats read from a document, in document order."""
+"""The events that the parsers of all formats produce from a document, in document order."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -11,15 +11,15 @@ Finish = Callable[[Sequence[Piece], Sequence[InlineTag]], list[Piece]]
 
 
 class Role(Enum):
-    """How an element takes part in the text around it."""
+    """How an element belongs to the text around it."""
 
-    BLOCK = "block"  # its text is translated by itself
+    BLOCK = "block"  # its text is translated separately
     INLINE = "inline"  # a part of the text around it; a block if there are blocks in it
-    SEPARATE = "separate"  # stands in the text around it, but its own text is translated by itself: a button
+    SEPARATE = "separate"  # stands in the text around it, but its text is translated separately: a button
     LINE_BREAK = "line break"
     EXTRA_SPACE = "extra space"  # the second of two spaces between words
     PROTECTED = "protected"  # a part of the text around it that is not translated
-    VERBATIM = "verbatim"  # stands in the text around it, and all of it stays as it is
+    VERBATIM = "verbatim"  # stands in the text around it, and stays unchanged
     VERBATIM_BLOCK = "verbatim block"  # the same, as a block
 
 
@@ -37,11 +37,11 @@ class AttributeText:
 class Start:
     """An element opens.
 
-    markup, closing: its tags as they are written; `closing` is empty for an element without an end tag.
-    translate: whether it says that its content is to be translated, or is not; None if it says nothing.
-    finish: changes the pieces of the translation of a block's text before they are written; gets the source's tags too.
-    seen: without text it is still displayed, such as an image: white space sets it off from words.
-    source: a block of one text as it stands in the document, where its events have it in another form.
+    markup, closing: its tags as written; `closing` is empty for an element without an end tag. translate: whether it
+    declares its content translatable or not; None without a declaration. finish: changes the pieces of the translation
+    of a block's text before they are written; gets the source's tags too. seen: it is displayed even without text, such
+    as an image: white space separates it from words. source: the original markup of a block of one text, if its events
+    differ from it.
     """
 
     markup: str
@@ -61,7 +61,7 @@ class End:
 
 @dataclass(frozen=True)
 class Text:
-    """Text, decoded. `markup` is how it stands in the document where that is not the escaped text (a script)."""
+    """Text, decoded. `markup` is its form in the document if that is not the escaped text (a script)."""
 
     text: str
     markup: str | None = None
@@ -69,7 +69,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Other:
-    """A comment, declaration or processing instruction, as it is written."""
+    """A comment, declaration or processing instruction, as written."""
 
     markup: str
 

@@ -1,4 +1,4 @@
-"""Files of every supported format, which their suffix names and their content must confirm."""
+"""Files of every supported format: the suffix names the format, and the content must match it."""
 
 from codecs import BOM_UTF8
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from interlinear.documents.formats import DocumentFormat, ReadOptions
 from interlinear.documents.reading.encoding import decode_text
 from interlinear.errors import DataError
 
-AS_IT_SAYS = ReadOptions()  # all texts, in the encoding that the file or its format has
+AS_IT_SAYS = ReadOptions()  # all texts, in the encoding of the file or its format
 WITH_MACROS = (".docm", ".dotm", ".pptm", ".ppsm", ".xlsm", ".xltm", ".xlsb")
 FORMER = {".doc": ".docx", ".rtf": ".docx", ".ppt": ".pptx", ".xls": ".xlsx"}
 
@@ -23,7 +23,7 @@ def read_file(path: Path, options: ReadOptions = AS_IT_SAYS) -> DocumentFile:
 
 
 def parse_file(data: bytes, name: str, options: ReadOptions = AS_IT_SAYS) -> DocumentFile:
-    """Parse a file; the suffix of its name says the format.
+    """Parse a file, whose suffix names its format.
 
     Raises DataError, located at `name`, for an unknown suffix, a content that is not of this format, encrypted,
     damaged or larger than the limits, one with macros or declared entities, one without text to translate, and for
@@ -46,7 +46,7 @@ def parse_file(data: bytes, name: str, options: ReadOptions = AS_IT_SAYS) -> Doc
 
 
 def read_encoded(file_format: DocumentFormat, data: bytes, name: str, options: ReadOptions) -> DocumentFile:
-    """Read a text file in the encoding that the options name, as one in UTF-8. The translation is in this encoding
+    """Read a text file in the encoding of the options as if it were in UTF-8. The translation is in this encoding
     too if it has all its characters, or the format has references for them; else in UTF-8."""
     decoded = decode_text(data, name, options.encoding)
     file = file_format(BOM_UTF8 + decoded.text.encode(), name, options)
@@ -60,7 +60,7 @@ def read_encoded(file_format: DocumentFormat, data: bytes, name: str, options: R
 
 
 def format_of(name: str) -> DocumentFormat:
-    """The format that the suffix of a file's name says. Raises DataError for an unknown one."""
+    """The format by the suffix of a file's name. Raises DataError for an unknown one."""
     found: DocumentFormat = DOCUMENT_FORMATS[suffix_of(name)]
     return found
 

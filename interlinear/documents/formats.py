@@ -7,19 +7,19 @@ from typing import TypeVar
 from interlinear.components import DOCUMENT_FORMATS
 from interlinear.documents.document import DocumentFile
 
-MAX_BYTES = 50_000_000  # of a file in an archive, which may have pictures
-MAX_TEXT_BYTES = 10_000_000  # of a file that is text: ten thick books
+MAX_BYTES = 50_000_000  # bytes of an archive, which may have pictures
+MAX_TEXT_BYTES = 10_000_000  # bytes of a text file: ten thick books
 
 Reader = TypeVar("Reader", bound=Callable[..., DocumentFile])
 
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """How a file is read where it does not say so itself.
+    """Options for reading a file, for properties that the file does not declare.
 
-    keys: names of the keys or columns whose values are translated, all if there are none. A key in others is named
-    with them (`menu.title`) or without (`title`), a column by its name or number, from 1.
-    encoding: of a text file without byte order mark; None: what the format has.
+    keys: names of the keys or columns whose values are translated, all if there are none. A nested key is named with
+    its parents (`menu.title`) or without (`title`), a column by its name or number, from 1. encoding: of a text file
+    without byte order mark; None: the format's default.
     """
 
     keys: tuple[str, ...] = ()
@@ -30,11 +30,10 @@ class ReadOptions:
 class DocumentFormat:
     """A format, and the function that reads its files from their bytes, their name and, `has_keys`, `ReadOptions`.
 
-    has_keys: a file has keys or columns, which the options may name.
-    is_archive: a file is not text, but an archive of parts or of objects.
-    declares_encoding: a text file says its encoding itself.
-    has_references: what a text file's encoding lacks is written as a character reference (`&#8364;`).
-    translated_suffix: of translations, where they have another one.
+    has_keys: a file has keys or columns, which the options may name. is_archive: a file is not text, but an archive of
+    parts or of objects. declares_encoding: a text file declares its encoding. has_references: characters that a text
+    file's encoding lacks are written as character references (`&#8364;`). translated_suffix: of translations, where
+    they have another one.
     """
 
     read: Callable[..., DocumentFile]

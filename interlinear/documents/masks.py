@@ -1,4 +1,4 @@
-"""Parts of a source that its parser must not read, such as instructions of PHP, as characters for private use."""
+"""Masks parts of a source that its parser must not read, such as instructions of PHP, by private-use characters."""
 
 import re
 
@@ -7,9 +7,9 @@ RUN = re.compile(r"([\U000F0000-\U0010FFFD])\1*")
 
 
 class Masks:
-    """Parts of a source by the character that stands for them.
+    """Parts of a source by the character that masks them.
 
-    A mask is as long as its part, so that offsets in the source stay, and repeats one character, which no writing has.
+    A mask is as long as its part, so that offsets in the source stay, and repeats one character, which no script has.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""A paragraph as it is read: its text, its inline tags, and white space as it is displayed."""
+"""A paragraph during parsing: its text, its inline tags, and white space as displayed."""
 
 import re
 from dataclasses import replace
@@ -14,27 +14,27 @@ WHITE_SPACE = re.compile("[ \t\n\r\f]+")  # what HTML and XML count as white spa
 
 
 class Paragraph:
-    """Text and inline tags up to the next block. White space is collapsed as it is displayed: to one space between
-    words, and to nothing at the edges of lines, where it is kept beside the text.
+    """Text and inline tags up to the next block. White space is collapsed as displayed: to one space between words, and
+    to nothing at the edges of lines, where it is kept beside the text.
 
-    raw: the same as it stands in the document.
+    raw: the original markup.
     """
 
     def __init__(self) -> None:
         self.raw: list[str | int] = []
         self._tags: list[InlineTag] = []
         self._open: list[int] = []
-        self._places: list[tuple[int, int]] = []  # where each tag stands in `raw`
+        self._places: list[tuple[int, int]] = []  # the place of each tag in `raw`
         self._displayed: list[str] = []  # the text with characters that are not displayed
         self._text: list[str] = []
         self._length = 0
-        self._last = "\n"  # the last character; at first as after a line break
+        self._last = "\n"  # the last character; initially a line break
         self._leading = ""  # white space before the first character
         self._space = ""  # white space after the last character
-        self._space_before_mark = 0  # how much of it is before the last tag that is seen, which is set off by it
-        self._mark: int | None = None  # the last tag that is seen, if it is after the last character or white space
+        self._space_before_mark = 0  # how much of it is before the last displayed tag, which it separates from the text
+        self._mark: int | None = None  # the last displayed tag, if it is after the last character or white space
         self._divides = False  # whether it, or one that it touches, divides words
-        self._begun = False  # whether there is a character, or a tag that is seen
+        self._begun = False  # whether there is a character, or a displayed tag
         self._last_break = -1
         self.finish: Finish | None = None
 
@@ -45,12 +45,12 @@ class Paragraph:
         return Segment("".join(self._text), tuple(self._tags), forms=forms, around=around, source=tuple(self.raw))
 
     def written(self, number: int) -> Template:
-        """All of a tag as it stands in the document."""
+        """The original markup of a tag."""
         start, end = self._places[number]
         return tuple(self.raw[start:end])
 
     def add_text(self, text: str, markup: str) -> None:
-        """Add text; `markup` is how it stands in the document."""
+        """Add text; `markup` is its form in the document."""
         self.raw.append(markup)
         position = 0
         for match in WHITE_SPACE.finditer(text):
@@ -73,7 +73,7 @@ class Paragraph:
         self._update(number, end=self._length)
 
     def add_mark(self, markup: Template, seen: bool, divides: bool = False) -> None:
-        """Add a tag without text of this paragraph. `divides`: between two words it is as a space."""
+        """Add a tag without text of this paragraph. `divides`: between two words it acts as a space."""
         self.raw += markup
         is_set_off = self._mark is None and (bool(self._space) or self._last.isspace())
         number = self._add_tag(InlineTag(0, 0, markup, space_before=seen and is_set_off))
@@ -131,8 +131,8 @@ class Paragraph:
             self._last = text[-1]
 
     def _end_marks(self, following: str) -> None:
-        """Before a character, without white space: between words a mark is as a space, and before a full stop it is set
-        off from the word that may stand there in the translation."""
+        """Before a character without white space: between words a mark acts as a space; before a full stop it is
+        separated from the word that may precede it in the translation."""
         if self._mark is None:
             return
         if self._divides and not self._space and is_word(self._last) and is_word(following):
@@ -142,7 +142,7 @@ class Paragraph:
         if following in CLOSING_MARKS or (following.isspace() and following != "\n"):
             self._update(self._mark, space_after=True)
         if following in CLOSING_MARKS and self._last != "\n":
-            self._space = ""  # that before the mark
+            self._space = ""  # the character before the mark
         self._mark, self._divides = None, False
 
     def _add_space(self, space: str) -> None:
@@ -153,12 +153,12 @@ class Paragraph:
         self._space += space
 
     def _begin(self) -> None:
-        """Before anything is seen, white space is that before the text."""
+        """Before any displayed content, white space belongs before the text."""
         if not self._begun:
             self._begun, self._leading, self._space = True, self._space, ""
 
     def _write_space(self) -> None:
-        """Write the white space before a character: a space or, at the begin of a line, what stands in the document."""
+        """Write the white space before a character: a space or, at the start of a line, the original white space."""
         space, self._space = self._space, ""
         if not space or not self._length:
             return
@@ -169,8 +169,8 @@ class Paragraph:
             self._length += 1
 
     def _write_after_break(self, space: str) -> None:
-        """Write white space at the begin of a line: behind the line break, and what was closed since, with which it
-        would otherwise end: no emphasis of Markdown ends behind a space."""
+        """Write white space at the start of a line after the line break and the tags closed since: emphasis of Markdown
+        cannot end after a space."""
         number = self._last_break
         parent = self._tags[number].parent
         if parent is None or parent in self._open:

@@ -1,4 +1,4 @@
-"""Inline tags of a segment in its translation: where they stand, and the white space around them."""
+"""Inline tags of a segment in its translation: their places, and the white space around them."""
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
@@ -23,8 +23,8 @@ def place_tags(text: str, tags: Sequence[InlineTag], translation: AlignedText) -
     """The translation of a segment's text in pieces: text, and the edges of every tag in document order, nested.
 
     Edges stand at the edges of words, white space outside the tags. A tag with an edge inside a word encloses the same
-    part of a word that is its own translation, such as the 2 of H2O, else all of the word; of two tags beside each
-    other in one word the first does.
+    part of a word that stays unchanged in the translation, such as the 2 of H2O; otherwise it encloses the whole word.
+    Of two adjacent tags in one word, the first encloses it.
     """
     if not tags:
         return [translation.text]
@@ -106,7 +106,7 @@ def cut_words(
 
 
 def word_spans(tags: Sequence[InlineTag], words: Sequence[CharacterSpan]) -> "list[TagSpan]":
-    """The tags over words instead of characters: of all words of which they enclose a character."""
+    """The tags over words instead of characters: over each word of which they enclose a character."""
     from interlinear.alignment.projection import TagSpan
 
     starts, ends = [start for start, _ in words], [end for _, end in words]
@@ -114,7 +114,7 @@ def word_spans(tags: Sequence[InlineTag], words: Sequence[CharacterSpan]) -> "li
     taken: dict[int | None, int] = {}  # by parent: the end of the last tag in it
     last: dict[
         int | None, tuple[int, bool]
-    ] = {}  # by parent: where the last tag ends, and whether it belongs to what follows
+    ] = {}  # by parent: where the last tag ends, and whether it belongs to the following text
     for tag in tags:
         parent = TagSpan(0, len(words)) if tag.parent is None else spans[tag.parent]
         start, end = bisect_right(ends, tag.start), bisect_left(starts, tag.end)
@@ -131,7 +131,7 @@ def word_spans(tags: Sequence[InlineTag], words: Sequence[CharacterSpan]) -> "li
 
 
 def scaled(spans: "Sequence[TagSpan]", source: int, target: int) -> "list[TagSpan]":
-    """Tags over the same share of the words of the translation."""
+    """Tags over the corresponding share of the words of the translation."""
     scale = target / max(source, 1)
     return [replace(span, start=round(span.start * scale), end=round(span.end * scale)) for span in spans]
 
@@ -181,7 +181,7 @@ class PieceWriter:
         self._last = ""  # the last character that is seen on this line
         self._needs_space = False
         self._in_line_break = False
-        self._divides = False  # the next space is that of the tag that was opened last
+        self._divides = False  # the next space belongs to the tag that was opened last
 
     def write_text(self, text: str) -> None:
         """Add text. A line feed is written by its tag; one without a tag would be a space."""

@@ -1,5 +1,5 @@
-"""Which text of a segment is not translated, in every format: addresses, template tags, mentions, and what has no
-letters beside words that have."""
+"""Finds the text of a segment that is not translated, in every format: addresses, template tags, mentions, and text
+without letters beside words."""
 
 import re
 from bisect import bisect_left
@@ -27,13 +27,13 @@ PUNCTUATION = frozenset("\"'„“‚‘«‹([{¿¡-–—") | CLOSING_MARKS
 
 
 def has_letters(text: str) -> bool:
-    """Whether there is something to translate: numbers, marks and symbols alone stay as they are."""
+    """Whether there is something to translate: numbers, marks and symbols alone stay unchanged."""
     return any(character.isalpha() for character in text)
 
 
 def protect_untranslated(segment: Segment, written: Callable[[int], Template], escape: Callable[[str], str]) -> Segment:
-    """The segment with protected tags around its text that is not translated. `written`: all of a tag, by its number,
-    as it stands in the document."""
+    """The segment with protected tags around its text that is not translated. `written`: the original markup of a tag,
+    by its index."""
     tags = protect_elements(segment.text, segment.tags, written) if segment.tags else ()
     spans = untranslated_spans(segment.text)
     if spans:
@@ -73,8 +73,8 @@ class Positions:
 
 
 def protect_elements(text: str, tags: Sequence[InlineTag], written: Callable[[int], Template]) -> list[InlineTag]:
-    """The tags, with each element that has no letters, and is no word by itself, as one protected tag: the number of a
-    note, `m<sup>3</sup>`, the number of a list's item."""
+    """The tags, with each element that has no letters and is not a word as one protected tag: the number of a note,
+    `m<sup>3</sup>`, the number of a list's item."""
     letters = Positions(text, lambda character: character.isalpha() or character == "\n")
     signs = Positions(text, lambda character: not (character.isspace() or character in PUNCTUATION))
     kept: list[InlineTag] = []
@@ -97,7 +97,7 @@ def protect_elements(text: str, tags: Sequence[InlineTag], written: Callable[[in
 
 
 def is_mark(text: str, start: int, end: int) -> bool:
-    """Whether characters without letters are a mark at a word, or of an item in a list, and no word by themselves."""
+    """Whether characters without letters are a mark at a word or of a list item, and not a word."""
     before, after = text[start - 1 : start], text[end : end + 1]
     if before.isalnum() or is_combining(before) or (before and before in CLOSING_MARKS):
         return not after.isalnum()  # the 2 of H2O stays in its word

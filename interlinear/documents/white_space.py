@@ -1,4 +1,4 @@
-"""White space that means something, in formats that display it: it stays as wide as its writer has it."""
+"""Significant white space, in formats that display it: its width stays unchanged."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -11,7 +11,7 @@ WIDE = re.compile(r"(?<=\S)(?:(?P<columns> *\t[\t ]*| {3,}|(?<=[.!?…]) {2})|(?
 
 
 def with_white_space(text: str, start: int, end: int, write: Callable[[int, int], Iterator[Event]]) -> Iterator[Event]:
-    """The events of a text [start, end), of which `write` gives those of a part, with white space as marks."""
+    """The events of a text [start, end), with white space as marks; `write` gives the events of a part."""
     for space in WIDE.finditer(text, start, end):
         is_column = space["columns"] is not None
         yield from write(start, space.start() + (not is_column))

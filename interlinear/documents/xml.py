@@ -13,7 +13,7 @@ from interlinear.documents.html.elements import UNTRANSLATED_TAGS, escape, escap
 from interlinear.errors import DataError
 
 WRAPPER = "<fragment>"  # around a text without declaration, which may have any number of elements
-TRANSLATE = ("translate", "its:translate")  # attributes; the second is that of the W3C's Internationalization Tag Set
+TRANSLATE = ("translate", "its:translate")  # attributes; the second is from the W3C's Internationalization Tag Set
 
 
 def parse_xml(xml: str, where: str = "XML") -> Document:
@@ -29,17 +29,17 @@ def parse_xml(xml: str, where: str = "XML") -> Document:
 
 @dataclass
 class Token:
-    """A part of the source: where it begins in it, in bytes, and what it is."""
+    """A part of the source: its offset in bytes, and its kind."""
 
     kind: Literal["start", "end", "text", "other"]
     position: int
     text: str = ""  # decoded text
     translate: bool | None = None
-    markup: str = ""  # as it is written
+    markup: str = ""  # as written
 
 
 def read_tokens(xml: str, where: str) -> list[Token]:
-    """The tokens of a source, without those of the wrapper. Raises DataError."""
+    """The tokens of a source, without the wrapper's tokens. Raises DataError."""
     is_document = xml.lstrip("\ufeff \t\r\n").startswith(("<?xml", "<!DOCTYPE"))
     source = (xml if is_document else f"{WRAPPER}{xml}</{WRAPPER[1:]}").encode("utf-8", "surrogatepass")
     tokens: list[Token] = []
@@ -100,7 +100,7 @@ def to_events(tokens: list[Token]) -> Iterator[Event]:
 
 
 def role_of(tag: str) -> Role:
-    """The role of an element beside text, by its start tag: that of HTML's elements of these names."""
+    """The role of an element beside text, by its start tag: the role of HTML's element of the same name."""
     name = re.split(r"[\s/>]", tag[1:], maxsplit=1)[0]
     if name in ("br", "lb") and tag.endswith("/>"):
         return Role.LINE_BREAK

@@ -21,7 +21,7 @@ from interlinear.figures.charts import (
 from interlinear.figures.style import SOFT, Sheet, check_suffix
 from interlinear.metrics.metric import Metric, Statistics
 
-THRESHOLDS = tuple(range(0, 70, 10))  # those of Meng et al. 2016
+THRESHOLDS = tuple(range(0, 70, 10))  # as in Meng et al. 2016
 MIN_SENTENCES = 10  # minimum number of sentences of a point
 FEWEST_IN_LINE = 3  # points needed for a line: two would suggest a trend
 

@@ -99,7 +99,7 @@ class BundleTranslator(SequenceGenerator):
 
     def decode_prefix(self, ids: Sequence[int], request: Request) -> str:
         if request.options.replace_unknown and UNKNOWN in ids:
-            ids = ids[: ids.index(UNKNOWN)]  # its replacement is not known yet
+            ids = ids[: ids.index(UNKNOWN)]  # the replacement is not known yet
         raw = "target" not in request.tokenised
         return decode_beginning(self.bundle.tokenizers["target"], ids, request.target_prefix, raw)
 
@@ -107,10 +107,10 @@ class BundleTranslator(SequenceGenerator):
         return is_usually_small(word, self.bundle.tokenizers["target"], self.bundle.card.languages.get("target"))
 
     def warm_up(self, requests: int) -> Explanation:
-        """Search an example, with which all is loaded; returns its explanation.
+        """Search an example, which loads everything; returns its explanation.
 
-        A search that is compiled runs with one request and with two: these numbers differ in their compiled steps. One
-        that is captured takes a step of each common size twice, which captures it. On a CPU each number of requests
+        A search that is compiled runs with one request and with two: these numbers differ in their compiled steps. A
+        captured search takes a step of each common size twice, which captures it. On a CPU each number of requests
         up to `requests` takes a step: oneDNN makes a kernel for each number of rows. Images would take long to encode.
         """
         with compiling() if self.bundle.is_compiled else nullcontext():
@@ -133,7 +133,7 @@ class BundleTranslator(SequenceGenerator):
         return self.encode(Request(texts, self.bundle.card.search, explain=explain, images=images))
 
     def _take_steps(self, requests: int, length: int, steps: int) -> None:
-        """Take so many steps with so many texts of a length, which counts the end symbol."""
+        """Take `steps` steps with this number of requests, whose texts have a length that counts END."""
         card, example = self.bundle.card, self._example(explain=False)
         words = max(1, length - 1)
         sources = {

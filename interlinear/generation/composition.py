@@ -1,7 +1,7 @@
-"""The explanation of a translation through a pivot language, from those of its two steps.
+"""The explanation of a translation through a pivot language, composed of the explanations of its two steps.
 
-Axes: L target words, P words of the pivot text as the second step reads them, Q as the first has written them, S source
-words.
+Axes: L target words, P words of the pivot text as the second step tokenizes them, Q as the first has written them, S
+source words.
 """
 
 import torch
@@ -17,14 +17,15 @@ def compose_explanations(first: Explanation, second: Explanation) -> Explanation
     """The explanation of the second step's output for the first step's source. The target of the first and the source
     of the second are words of one text.
 
-    A matrix that both have is multiplied: the weight of target word l for source word s is
+    Matrices that both steps have are multiplied: the weight of target word l for source word s is
 
         w_ls = sum over p, q of second_lp share_pq first_qs,    w_ls / sum over s of w_ls
 
     where share_pq is the share of word p's characters that lie in word q, as tokenizers may divide words differently.
     A target word is aligned to the source word with its largest weight in the product of the matrices that align both
-    steps, and a word of a term to the term in the source. Its confidence is its own, times that of the pivot word with
-    its largest weight. Gates, fertilities and links of both directions, which describe one model, are left out.
+    steps, and a word of a term to the term in the source. Its confidence is the target word's probability times the
+    confidence of the pivot word with its largest weight. Gates, fertilities and links of both directions, which
+    describe one model, are left out.
     """
     share_PQ = pivot_shares(first, second)
     matrices = {
@@ -55,7 +56,7 @@ def compose_explanations(first: Explanation, second: Explanation) -> Explanation
 
 
 def pivot_shares(first: Explanation, second: Explanation) -> Tensor:
-    """(P, Q): of each pivot word's characters as the second step reads it, the share in each word of the first."""
+    """(P, Q): the share of the characters of each pivot word of the second step that lie in each word of the first."""
 
     def spans(words: list[Span]) -> list[tuple[int, int]]:
         return [(word.start, word.end) for word in words]
@@ -70,13 +71,14 @@ def weights(explanation: Explanation, name: str) -> Tensor:
 
 
 def compose(second_LP: Tensor, share_PQ: Tensor, first_QS: Tensor) -> Tensor:
-    """The product (L, S), whose rows sum to 1, or to 0 where nothing has weight."""
+    """The product (L, S), whose rows sum to 1, or to 0 where no weight is left."""
     product_LS = second_LP @ share_PQ @ first_QS
     return product_LS / product_LS.sum(1, keepdim=True).clamp(min=torch.finfo(product_LS.dtype).tiny)
 
 
 def compose_confidence(first: Explanation, second: Explanation, share_PQ: Tensor) -> list[float | None] | None:
-    """For each target word its probability times that of the pivot word that it is aligned to, where there is one."""
+    """For each target word its probability, times the probability of the pivot word that it is aligned to, if there is
+    one."""
     if first.confidence is None or second.confidence is None:
         return None
     heaviest: dict[int, int] = {}
@@ -90,7 +92,8 @@ def compose_confidence(first: Explanation, second: Explanation, share_PQ: Tensor
 
 
 def compose_terms(first: Explanation, second: Explanation) -> list[TermLocation]:
-    """The terms of the source in the output: those of both steps that have one place in the pivot text."""
+    """The terms of the source in the output: pairs of a first and a second step's term at the same place of the pivot
+    text."""
     sources = {term.target: term.source for term in first.terms or []}
     return [
         TermLocation(source=sources[term.source], target=term.target)

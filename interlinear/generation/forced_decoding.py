@@ -1,4 +1,4 @@
-"""Forced decoding with one bundle: explains given outputs, and aligns their words with those of the sources."""
+"""Forced decoding with one bundle: explains given outputs, and aligns their words with the words of the sources."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -37,8 +37,8 @@ from interlinear.text.edits import encode_script
 Item = TypeVar("Item")
 
 NULL = "<null>"  # how figures label the positions that pad a target
-TRANSLATIONS = ("translation", "multimodal")  # tasks whose outputs say all that the first text says
-WORD_BEGIN = "▁"  # the piece of a word's begin alone
+TRANSLATIONS = ("translation", "multimodal")  # tasks whose outputs have the full meaning of the first text
+WORD_BEGIN = "▁"  # the token that only begins a word
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class ForcedOutput:
     explanation: Explanation | None = None
 
 
-TextPair = tuple[dict[str, TextWithWords], TextWithWords]  # the texts by source, and an output
+TextPair = tuple[dict[str, TextWithWords], TextWithWords]  # texts by source, and an output
 
 
 class ForcedDecoder:
@@ -79,7 +79,7 @@ class ForcedDecoder:
 
     @property
     def best_reading(self) -> AttentionReading:
-        """The weights by which words are aligned, unless others are asked for."""
+        """The default reading to align words by."""
         return self.bundle.model.readings[0]
 
     def align(
@@ -106,14 +106,14 @@ class ForcedDecoder:
                 yield self.with_doubts(self.explain_output(sources, target, weights, reading, own), sources)
 
     def with_doubts(self, explanation: Explanation, sources: dict[str, TextWithWords]) -> Explanation:
-        """The explanation with its doubtful words. A source word can be left out wrongly in a translation only."""
+        """The explanation with its doubtful words. Omitted source words are reported for translations only."""
         name = next((name for name in self.bundle.card.model.texts if name in sources), None)
         unseen = sources[name].words_with(self.bundle.tokenizers[name].unseen_ids) if name else []
         return with_doubts(explanation, self.bundle.card.task in TRANSLATIONS, unseen)
 
     def forced_attention(self, pairs: Sequence[TextPair], reading: AttentionReading | None = None) -> AttentionWeights:
-        """Attention weights (B, 1, L, ...) of a batch of outputs by forced decoding, with what a reading needs; images
-        are absent."""
+        """Attention weights (B, 1, L, ...) of a batch of outputs by forced decoding, with the weights that a reading
+        needs; images are absent."""
         batch = self._collate_pairs([sources for sources, _ in pairs], [target for _, target in pairs])
         batch = batch.to(self.device)
         assert batch.target_BL is not None
@@ -173,7 +173,7 @@ class ForcedDecoder:
         return collate(texts, [text.encoded.ids for text in targets], images=images)
 
     def check_lengths(self, source: str, target: str, raw: bool = True) -> TextWithWords:
-        """The target of a pair of texts, encoded. Raises RequestError where the model does not read so many tokens."""
+        """The encoded target of a pair of texts. Raises RequestError if it is longer than the model reads."""
         name, limits = self.bundle.card.model.first_text, self.bundle.card.limits
         for side, text, limit in ((name, source, limits.source_length), ("target", target, limits.target_length)):
             (read,) = self.read_texts(side, [text], raw)
@@ -238,7 +238,7 @@ class ForcedDecoder:
         source = TextWithWords([], [], Encoded([], [])) if name is None else sources[name]
         pieces = (source.encoded.offsets, output.encoded.offsets, source.words, output.words)
         matrices = {} if name is None else attention_weights.matrices(name, reading)
-        if reading.matrix not in matrices:  # posterior attention where the first text is absent
+        if reading.matrix not in matrices:  # posterior attention, where the first text is absent
             reading = quick_reading(self.bundle.model.readings)
         fertility = None if name is None else attention_weights.fertility.get(name)
         return explain(
@@ -258,7 +258,7 @@ class ForcedDecoder:
         )
 
     def _word_probabilities(self, output: TextWithWords, log_probabilities: Sequence[float]) -> list[float | None]:
-        """The probability of each word of an output. A token that only begins a word (`▁`) belongs to the word of the
+        """The probability of each word of an output. A token that only begins a word (`▁`) counts for the word of the
         next token."""
         pieces, spans = self.bundle.tokenizers["target"].pieces, list(output.encoded.offsets)
         for i in reversed(range(len(spans) - 1)):
@@ -294,7 +294,7 @@ class ForcedDecoder:
 
 
 def forced_log_probabilities(model: EncoderDecoder, memory: Memory, target_BKL: Tensor) -> Tensor:
-    """The log-probability of each target token, given those before it, (B, K, L), in at least fp32."""
+    """The log-probability of each target token, given the tokens before it, (B, K, L), in at least fp32."""
     readouts_BKLR = model.unroll(memory, target_BKL, attention=False).readouts_BKLR
     # Step by step: the logits of all positions together may not fit into memory.
     steps = zip(readouts_BKLR.unbind(2), target_BKL.unbind(2), strict=True)

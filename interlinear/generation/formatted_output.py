@@ -1,4 +1,4 @@
-"""Outputs whose edges have changed, and their explanations: words that are kept, moved, replaced and added."""
+"""Outputs whose edges have changed, and their explanations: words are kept, moved, replaced and added."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -15,7 +15,7 @@ Rows = list[list[float]]
 def format_result(
     result: GenerationResult, source: str, edges: Edges, is_small: Callable[[str], bool], language: str | None
 ) -> GenerationResult:
-    """A sentence's result with these edges of its outputs as in its source; terms stay as they are. `is_small`,
+    """A sentence's result with these edges of its outputs as in its source; terms stay unchanged. `is_small`,
     `language`: of the outputs, as `Edges.apply` takes them."""
     formatted = [
         edges.apply(source, candidate.text, is_small, language, [span for _, span in candidate.terms])
@@ -26,8 +26,8 @@ def format_result(
 
 
 def explain_formatted(explanation: Explanation, formatted: FormattedText) -> Explanation:
-    """The explanation of an output with other edges. A mark takes the place of the mark that stood there; one without
-    such has no weights."""
+    """The explanation of an output with other edges. A new mark gets the weights of the mark that it replaces; without
+    one it has no weights."""
     text, moved = formatted.text, formatted.offset - formatted.start
     behind = formatted.end + moved  # where the new end begins
     spans: list[tuple[int, int, int | None]] = []
@@ -50,8 +50,8 @@ def explain_formatted(explanation: Explanation, formatted: FormattedText) -> Exp
 
 
 def with_target_words(explanation: Explanation, words: Sequence[Span], origins: Sequence[int | None]) -> Explanation:
-    """The explanation of an output with other words; `origins`: for each the index of its word in the former output,
-    None for a new one, which has no weights. Terms stay as they are."""
+    """The explanation of an output with other words; `origins`: for each word its index in the former output, None for
+    a new word, which has no weights. Terms stay unchanged."""
     place = {origin: j for j, origin in enumerate(origins) if origin is not None}
 
     def rows(matrix: Rows) -> Rows:

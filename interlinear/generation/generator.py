@@ -139,7 +139,7 @@ class SequenceGenerator(ForcedDecoder):
     def step(self, working: Callable[[], None] = lambda: None) -> list[tuple[int, GenerationResult]]:
         """Extend every active hypothesis by one token; returns the results of finished requests.
 
-        `working` is called before each explanation: that of a long text takes seconds.
+        `working` is called before each explanation, which takes seconds for a long text.
         """
         self.table.step()
         copied = [(key, self._copy(self.rows.pop(key))) for key in self._copied]
@@ -151,7 +151,7 @@ class SequenceGenerator(ForcedDecoder):
             placed = self._align_terms(row, result) if row.aligns_terms else []
             if None not in placed:
                 answers.append((key, self._result(row, result, placed, working)))
-            else:  # an output with fewer words than terms: the search is made to write them
+            else:  # the output has fewer words than terms: a second search is forced to write them
                 self.admit([(key, replace(row, aligns_terms=False))])
         return copied + answers
 
@@ -170,8 +170,8 @@ class SequenceGenerator(ForcedDecoder):
 
     def prefixes(self, keys: Collection[int]) -> dict[int, list[int]]:
         """The ids with which each request's output is certain to begin, up to its first term; they only grow from step
-        to step. Without requests whose output may be the machine translation after all, or is changed when it is
-        complete: by terms, or in its case."""
+        to step. Excluded are requests whose output may become the unedited machine translation, or whose complete
+        output is changed by terms or case."""
         certain = {key for key, row in self.rows.items() if not (row.may_stay_unedited or row.aligns_terms or row.case)}
         found = self.table.prefixes(certain.intersection(keys))
         return {number_of(key): ids for key, ids in found.items()}
@@ -189,7 +189,8 @@ class SequenceGenerator(ForcedDecoder):
     ) -> Iterator[GenerationResult | RequestError]:
         """Yield results in the order of the requests, which are read lazily.
 
-        An invalid request yields its RequestError in its position, as does an element that already is an error.
+        An invalid request yields its RequestError at its position; an element that is an error already is yielded
+        unchanged.
 
         Up to `lookahead` requests (default: LOOKAHEAD x slots) are read before the first result, so that sentences of
         similar length are searched together; with 1, each result is yielded before the next request is read.
@@ -229,7 +230,7 @@ class SequenceGenerator(ForcedDecoder):
         aligned: Sequence[list[PlacedTerm] | None],
         working: Callable[[], None],
     ) -> GenerationResult:
-        """Decode every hypothesis, replacing unknown words if requested and terms by their text, and explain the best
+        """Decode every hypothesis, replace terms by their text and, if requested, unknown words, and explain the best
         one if requested. `aligned`: the terms of each hypothesis, if alignment has placed them, and not the search."""
         replaces = row.request.options.replace_unknown
         sources = self._source_texts(row) if replaces or row.request.explain else {}
@@ -241,7 +242,7 @@ class SequenceGenerator(ForcedDecoder):
             placed = aligned[k] or [] if aligned else placed_terms(hypothesis.constraints, row.terms)
             decoded, terms = self._decode_with_terms(row, hypothesis, replaced, placed)
             if any(decoded.text == better.text for better in candidates):
-                continue  # other tokens of the same text
+                continue  # different tokens of the same text
             explained = row.request.explain and (k == 0 or row.request.explain_all)
             explanation = None
             if explained and result.attention_weights is not None:
@@ -262,18 +263,20 @@ class SequenceGenerator(ForcedDecoder):
         return GenerationResult(candidates, candidates[0].explanation if candidates else None)
 
     def _is_improbable(self, prefix: EncodedPrefix, request: Request, result: SearchResult, k: int) -> bool:
-        """Whether the first token of the k-th output after a prefix is less probable than alternatives should be."""
+        """Whether the first token of the k-th output after a prefix is less probable than
+        `min_alternative_probability`."""
         if not (least := request.min_alternative_probability) or result.token_log_probabilities is None:
             return False
         behind = result.token_log_probabilities[k][len(prefix.encoded.ids) :]
         return bool(behind) and math.exp(behind[0]) < least
 
     def _keeps_unedited(self, row: EncodedRequest, best: Candidate) -> bool:
-        """Whether the machine translation is the better answer: the model is less sure of its own than asked for."""
+        """Whether the machine translation is the better answer: the model's output is less probable than the request
+        demands."""
         return row.may_stay_unedited and best.mean_probability < row.request.options.post_editing_confidence
 
     def _unedited(self, row: EncodedRequest) -> Candidate:
-        """The machine translation as an output, in the form of the others."""
+        """The machine translation as an output like the others."""
         request, options = row.request, row.request.options
         raw, given_raw, text = "target" not in request.tokenised, MT not in request.tokenised, request.texts[MT]
         output = self.read_output(request.texts, text, given_raw)
@@ -290,7 +293,7 @@ class SequenceGenerator(ForcedDecoder):
     def _decode_with_terms(
         self, row: EncodedRequest, hypothesis: Hypothesis, replaced: dict[int, str], placed: list[PlacedTerm]
     ) -> tuple[Decoded, tuple[tuple[Term, Span], ...]]:
-        """The text of a hypothesis with the span of each token, and its terms with theirs."""
+        """The text of a hypothesis with the span of each token, and its terms with their spans."""
         decoded, spans = self._decode(row, hypothesis.ids, replaced, placed)
         terms = [(each.term, span) for each, span in zip(placed, spans, strict=True)]
         if row.prefix is None:
@@ -428,8 +431,8 @@ def number_of(key: Hashable) -> int:
 
 
 def word_kinds(tokenizer: Tokenizer, vocabulary: int) -> torch.Tensor:
-    """What each token of a vocabulary is for a search. Marks, and characters of scripts without spaces, are no words:
-    they may be repeated for one source word."""
+    """The kind of each token of a vocabulary for a search. Marks, and characters of scripts without spaces, are not
+    words: they may be repeated for one source word."""
     kind_V = torch.full((vocabulary,), OTHER, dtype=torch.int8)
     for number, piece in enumerate(tokenizer.pieces):
         if number in tokenizer.joined_ids:
@@ -440,7 +443,7 @@ def word_kinds(tokenizer: Tokenizer, vocabulary: int) -> torch.Tensor:
 
 
 def recased_candidate(candidate: Candidate, case: Case, tokenizer: Tokenizer) -> Candidate:
-    """An output in a case, with its explanation; terms stay as they are."""
+    """An output in a case, with its explanation; terms stay unchanged."""
     text = recased(candidate.text, case, tokenizer.casing, [span for _, span in candidate.terms])
     explanation = candidate.explanation
     if explanation:
@@ -450,7 +453,8 @@ def recased_candidate(candidate: Candidate, case: Case, tokenizer: Tokenizer) ->
 
 
 def different_words(candidates: list[Candidate], prefix: EncodedPrefix | None) -> list[Candidate]:
-    """The candidates, of those with the same first word after a prefix only the best: different tokens may write it."""
+    """The candidates without those whose first word after a prefix a better candidate has: different tokens may write
+    one word."""
     if prefix is None:
         return candidates
     by_word: dict[str, Candidate] = {}

@@ -1,4 +1,4 @@
-"""What a model generates from and what it generates: requests, as text and as ids, and their outputs."""
+"""Requests for generation, as text and as ids, and their outputs."""
 
 import math
 from collections.abc import Mapping
@@ -25,10 +25,10 @@ class Request:
     pixels (S, S, 3) or features of regions (T, F), depending on the model's `ImageGrid`. `tokenised` names the texts
     (and `target`) whose words are separated by spaces, independent of the model's training data; the others are raw.
     `terms`: spans of the first text, in its order, with the exact text that stands for each in the output.
-    `target_prefix`: the text with which outputs begin; what follows begins a new word. Several outputs (`n_best`) then
-    differ in the first word after it, also after an empty one; `min_alternative_probability`: but for the best, only
-    those whose first token there is as probable.
-    `explain`: explain the best output; `explain_all`: with it, every output. `fields`: names of the answer's
+    `target_prefix`: the text that outputs begin with; the continuation begins a new word. Several outputs (`n_best`)
+    then differ in the first word after it, also after an empty one; `min_alternative_probability`: the lowest
+    probability of that word's first token in all outputs but the best.
+    `explain`: explain the best output; `explain_all`: with it, every output. `fields`: names of fields of the answer
     (`interlinear.translation.answer_fields`).
     """
 
@@ -45,7 +45,8 @@ class Request:
 
     @property
     def is_copied(self) -> bool:
-        """Whether its text is its own translation, and is not searched: it has no letters beside terms that stay."""
+        """Whether its text is its own translation and is not searched: it has no letters outside terms that stay
+        unchanged."""
         texts = [text for name, text in self.texts.items() if name != CONTEXT]
         if self.target_prefix is not None or not all(text.strip() for text in texts):
             return False
@@ -53,7 +54,7 @@ class Request:
 
     @property
     def copied_from(self) -> str:
-        """The source whose text is the output of a request that is copied."""
+        """The source whose text a copied request outputs."""
         return MT if MT in self.texts else next(name for name in self.texts if name != CONTEXT)
 
 
@@ -64,11 +65,12 @@ class EncodedRequest:
     length: positions of the longest source (tokens with the end symbol, or regions).
     positions: positions of all sources together.
     max_length: maximum number of output tokens.
-    prefix: its target prefix. terms: those that the prefix does not have; constraints: their tokens. aligns_terms: some
-    are numbers, or words that the model cannot read, and alignment places all of them in an output. case: of its first
-    text, which the model reads in other letters, and which its outputs get back.
+    prefix: its target prefix. terms: the terms that the prefix does not contain; constraints: their tokens.
+    aligns_terms: some terms are numbers, or words that the model cannot read, and alignment places all terms in an
+    output. case: of its first text, if the model reads it in another case, to which outputs are restored.
 
-    A request whose text is its own translation, by `Request.is_copied` or since no word of it is known, has no sources.
+    A request whose text is its own translation, by `Request.is_copied` or because no word of it is known, has no
+    sources.
     """
 
     request: Request
@@ -94,13 +96,14 @@ class EncodedRequest:
 
     @property
     def may_stay_unedited(self) -> bool:
-        """Whether the machine translation may be the answer: not where the output must have words of the caller's."""
+        """Whether the machine translation may be the answer: not where the caller gives words that the output must
+        contain."""
         asked = self.request.options.post_editing_confidence > 0 and MT in self.request.texts
         return asked and self.request.target_prefix is None and not self.request.terms
 
     @property
     def required_ids(self) -> list[int]:
-        """The tokens that an output has in any case: of the prefix, and of terms."""
+        """The tokens that an output must contain: of the prefix, and of terms."""
         return [*(self.prefix.encoded.ids if self.prefix else []), *(i for each in self.constraints for i in each.ids)]
 
 
@@ -108,7 +111,7 @@ class EncodedRequest:
 class Candidate:
     """One output. `score` is the log-probability divided by the length penalty; `ids` exclude the end symbol.
 
-    `terms`: the request's terms in the order of the output, with their spans in it; `explanation`: where every output
+    `terms`: the request's terms in the order of the output, with their spans in it; `explanation`: set if every output
     is explained.
     """
 

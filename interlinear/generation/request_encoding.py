@@ -43,7 +43,7 @@ class RequestEncoder:
         try:
             self.encode(request)
         except RequestError as error:
-            return error.where not in (name, TERMS)  # another error would be that of a shorter text too
+            return error.where not in (name, TERMS)  # other errors would occur for a shorter text too
         return True
 
     def encode(self, request: Request) -> EncodedRequest:
@@ -130,8 +130,8 @@ class RequestEncoder:
         return term.plain_number and all(is_word(tokenizer, term.target) for tokenizer in both)
 
     def _knows_no_word(self, sources: Mapping[str, Encoded]) -> bool:
-        """Whether all words of the only text are unknown: names, which are their own translation, and of which a model
-        with whole words would make a sentence that has nothing of them."""
+        """Whether all words of the only text are unknown: such names are their own translation, and a model of whole
+        words would write an unrelated sentence."""
         if len(sources) != 1:
             return False
         ((name, encoded),) = sources.items()
@@ -140,8 +140,8 @@ class RequestEncoder:
         return bool(words) and set(words) == {UNKNOWN}
 
     def _restored(self, request: Request) -> tuple[MappedText, Case | None]:
-        """The first text in the case of the training text, and its own; the text itself and None for one that is
-        tokenised, or a part of an output that is given."""
+        """The first text in the case of the training text, and its original case; the unchanged text and None if it is
+        tokenised, or if the request has a machine translation to edit."""
         name = self.bundle.card.model.first_text
         text, casing = request.texts.get(name, ""), self.bundle.tokenizers[name].casing
         if casing is None or request.tokenised or MT in request.texts:
@@ -154,8 +154,8 @@ class RequestEncoder:
         return number_stand_in(self.bundle.tokenizers[name], self.bundle.card.languages.get(name))
 
     def _encode_text(self, name: str, request: Request, mapped: MappedText, aligned: Sequence[Term] = ()) -> Encoded:
-        """Convert one text to ids, as it is to be read. A number that the model knows stands for those of the terms to
-        align that it cannot read and that are not words. Raises RequestError if it is empty or too long."""
+        """Convert one text to the ids that the model reads. A term to align that is not a word and that the model
+        cannot read is replaced by a number that it knows. Raises RequestError if it is empty or too long."""
         tokenizer, raw, text = self.bundle.tokenizers[name], name not in request.tokenised, mapped.text
         written = [(term, text[term.start : term.end]) for term in aligned]
         strange = [term for term, own in written if not (is_wordlike(own) or has_words(tokenizer, own))]
@@ -176,8 +176,8 @@ class RequestEncoder:
         return encoded
 
     def source_words(self, row: EncodedRequest) -> tuple[int, ...]:
-        """The word of each token of the first text, by its number among the words that have tokens, -1 for none and for
-        a word that the text has several times; empty where the first source is a picture, or not there."""
+        """For each token of the first text, the index of its word among the words that have tokens; -1 for no word, and
+        for a word that occurs several times. Empty if the first source is an image or absent."""
         name, *_ = self.bundle.card.model.sources
         if name not in row.sources:
             return ()
@@ -195,8 +195,8 @@ class RequestEncoder:
         return tuple(-1 if i is None else numbers.setdefault(i, len(numbers)) for i in inside)
 
     def input_words(self, row: EncodedRequest) -> frozenset[int]:
-        """The ids that a post-editing penalty leaves out: of the texts in the target's own pieces, which may differ
-        from those that the model reads, of what the output must contain, and of special symbols and edit operations.
+        """The ids without a post-editing penalty: the texts in the target's tokens, which may differ from the source's,
+        the tokens that the output must contain, special symbols and edit operations.
         """
         tokenizer, words = self.bundle.tokenizers["target"], set(row.required_ids)
         words.update(range(len(tokenizer.config.reserved)))
@@ -222,7 +222,7 @@ def check_length(row: EncodedRequest, limit: int) -> None:
     )
 
 
-WORD_BEGIN = "▁"  # the piece of a word's begin alone
+WORD_BEGIN = "▁"  # the token that only begins a word
 
 
 def term_constraints(terms: Sequence[Term], source: Encoded, target: Tokenizer) -> tuple[Constraint, ...]:
@@ -235,7 +235,7 @@ def term_constraints(terms: Sequence[Term], source: Encoded, target: Tokenizer) 
 
 
 def word_ids(tokenizer: Tokenizer, text: str, ids: list[int]) -> list[int]:
-    """The ids of a text as words of an output: those of scripts without spaces begin without one."""
+    """The ids of a text as words of an output; words of scripts without spaces begin without a space."""
     if len(ids) > 1 and tokenizer.pieces[ids[0]] == WORD_BEGIN and is_unspaced(text.strip()[0]):
         return ids[1:]
     return ids

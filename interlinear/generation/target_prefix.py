@@ -1,7 +1,7 @@
-"""The target prefix of a request: its tokens, the terms that it has, and its exact characters in an output.
+"""The target prefix of a request: its tokens, the terms that it contains, and its exact characters in an output.
 
-A tokenizer may not have the characters of a prefix, and decoding may change its spaces. So what its tokens are decoded
-to is replaced by the prefix itself.
+A tokenizer may lack characters of a prefix, and decoding may change its spaces. So the decoded text of its tokens is
+replaced by the prefix itself.
 """
 
 from collections.abc import Sequence
@@ -13,27 +13,27 @@ from interlinear.search import TargetPrefix
 from interlinear.text import Decoded, Encoded, Tokenizer, word_spans
 from interlinear.text.words import Span, continues_word
 
-TARGET_PREFIX = "target_prefix"  # where errors are
+TARGET_PREFIX = "target_prefix"  # location of errors
 
 
 @dataclass(frozen=True)
 class EncodedPrefix:
-    """A target prefix with its tokens. placed: the terms that it has, with their characters [start, end) in it."""
+    """A target prefix with its tokens. placed: the terms that it contains, with their spans [start, end) in it."""
 
     text: str
     encoded: Encoded
     placed: tuple[tuple[Term, Span], ...] = ()
 
     def for_search(self, tokenizer: Tokenizer, alternatives: bool) -> TargetPrefix:
-        """The prefix for a search. The word after it is a new one, unless its last character, such as a hyphen, may be
-        in a word."""
+        """The prefix for a search. The next word is a new one, unless the last character of the prefix, such as a
+        hyphen, may be in a word."""
         last = self.text[-1:]
         new_word = tokenizer.config.tokenised or last.isspace() or (last != "" and continues_word(last))
         return TargetPrefix(tuple(self.encoded.ids), new_word, alternatives)
 
     def begin(self, decoded: Decoded) -> tuple[Decoded, int]:
-        """The output with the prefix' characters in place of those of its tokens, and by how many characters the rest
-        has moved. If the prefix ends with a space, there is no other one behind it."""
+        """The output with the prefix in place of the decoded text of its tokens, and the number of characters that the
+        rest has moved by. A prefix that ends with a space is followed by no other space."""
         tokens = len(self.encoded.ids)
         end = decoded.offsets[tokens - 1][1] if tokens else 0
         rest = decoded.text[end:]
@@ -52,8 +52,8 @@ class EncodedPrefix:
 def encode_prefix(
     text: str, tokenizer: Tokenizer, terms: Sequence[Term], tokenised: bool
 ) -> tuple[EncodedPrefix, tuple[Term, ...]]:
-    """The prefix, and the terms that it does not have. Raises RequestError for tokenised text, and for outputs that are
-    edit operations."""
+    """The prefix, and the terms that it does not contain. Raises RequestError for tokenised text, and for outputs that
+    are edit operations."""
     if tokenizer.config.operations_on is not None:
         raise RequestError(TARGET_PREFIX, "the model takes none: it edits texts", "leave it out")
     if tokenised:

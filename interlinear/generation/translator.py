@@ -1,6 +1,6 @@
-"""`Translator`: what the service's engine asks of whatever generates its outputs, and how one is opened.
+"""`Translator`: the interface of the service's engine to the models that generate its outputs, and how one is opened.
 
-A folder's `model.json` names what opens it by the key `translator`; without, it is a bundle.
+The key `translator` of a folder's `model.json` names its kind; without the key, it is a bundle.
 """
 
 import json
@@ -25,11 +25,11 @@ META = "meta"  # the device of a translator without weights, which only encodes
 
 @dataclass(frozen=True)
 class TranslatorFacts:
-    """What a translator is for, what it reads, and what its routes say about it.
+    """Facts about a translator: task, languages, inputs, limits, and what its routes report.
 
     languages: the code of every source and of the target. sources: by name, in order; an image has its grid.
     search: the options of a request that gives none. takes_terms: whether requests may have terms.
-    words: by text, the number of words that it reads as one token.
+    words: by text, the number of whole words in its vocabulary.
     """
 
     task: Task
@@ -64,8 +64,8 @@ class TranslatorFacts:
 class TranslatorReference:
     """A translator's folder, and how many requests it searches at a time.
 
-    width: the largest beam that a request may use, at least its own. shortlist: whether it searches only among the
-    words of its shortlist. weights: the checksum of its weights; None if any will do.
+    width: the largest beam that a request may use, at least the translator's default beam. shortlist: whether it
+    searches only among the words of its shortlist. weights: the checksum of its weights; None if any are accepted.
     """
 
     folder: Path
@@ -81,25 +81,25 @@ class Translator(Protocol):
 
     @property
     def reference(self) -> TranslatorReference:
-        """What another process opens the same translator by."""
+        """The reference from which another process opens the same translator."""
 
     @property
     def facts(self) -> TranslatorFacts: ...
 
     @property
     def device(self) -> torch.device:
-        """Where it searches. On a CPU, a step of more requests takes longer."""
+        """The device of its searches. On a CPU, a step of more requests takes longer."""
 
     @property
     def reverse(self) -> "Translator | None":
-        """The translator of the opposite direction with which explanations have the links of both."""
+        """The translator of the opposite direction, if explanations have the links of both directions."""
 
     def with_reverse(self, reverse: "Translator", where: str) -> "Translator":
         """The same with a reverse translator. Raises UsageError, located at `where`, if that is not of the opposite
         direction, or cannot be used with this one."""
 
     def empty(self) -> "Translator":
-        """Another one of the same weights, without requests."""
+        """Another translator with the same weights, without requests."""
 
     def warm_up(self, requests: int) -> Explanation:
         """Search an example, so that the first request finds everything loaded; on a CPU, take a step with each number
@@ -107,7 +107,7 @@ class Translator(Protocol):
         without words if its results have none."""
 
     def encode(self, request: Request) -> EncodedRequest:
-        """Check a request against what it reads, and convert its texts to ids. Raises RequestError."""
+        """Check a request against the translator's limits, and convert its texts to ids. Raises RequestError."""
 
     def fits(self, request: Request) -> bool:
         """Whether the first text of a request, and its terms, are within its limits."""
@@ -120,8 +120,8 @@ class Translator(Protocol):
         complete."""
 
     def is_usually_small(self, word: str) -> bool:
-        """Whether a word of the target language is written with a small letter inside a sentence, as far as
-        it knows."""
+        """Whether a word of the target language is written with a small letter inside a sentence, as far as the
+        translator knows."""
 
     @property
     def positions(self) -> tuple[int, int]:
@@ -134,8 +134,8 @@ class Translator(Protocol):
         """Add requests to the search, at most `slots` together."""
 
     def step(self, working: Callable[[], None] = lambda: None) -> list[tuple[int, GenerationResult]]:
-        """Take one step for all requests; returns the results of those that are finished. `working` is called before
-        what takes long."""
+        """Take one step for all requests; returns the results of finished ones. `working` is called before slow
+        work."""
 
     def prefixes(self, numbers: Collection[int]) -> dict[int, list[int]]:
         """The ids with which the outputs of unfinished requests are certain to begin; they only grow."""
@@ -169,7 +169,7 @@ def open_translator(
 
 def translator_kind(path: Path) -> str:
     """The kind of translator that a `model.json` names. A file that cannot be read is left to the loader of bundles,
-    which says what is wrong."""
+    which reports the error."""
     try:
         content = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):

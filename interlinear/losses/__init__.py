@@ -1,1 +1,1 @@
-"""The losses of training, a term each; those over a vocabulary compute logits in chunks."""
+"""The losses of training, one file a term; losses over a vocabulary compute logits in chunks."""

@@ -40,8 +40,9 @@ def bag_of_words(
     """The alignment module's loss, sum over sentences of |q~ - x~|^2 / C (Kiyono et al. 2018, equations 13, 16, 18).
 
     q~ = sum_j steps_j softmax(W z_j + b), and x~ counts each word of the source; PAD in `words_BT` does not count.
-    `on_host`: the weights of the steps, `steps_BL`, are on the host, and logits are computed only for those that count,
-    else for all. As in `chunked_cross_entropy`, gradients are computed in the forward pass and no distribution is kept.
+    `on_host`: the weights of the steps, `steps_BL`, are on the host, and logits are computed only for steps with a
+    weight; otherwise for all. As in `chunked_cross_entropy`, gradients are computed in the forward pass and no
+    distribution is kept.
     """
     dtype = autocast_dtype(readouts_BLR.device) or weight_VR.dtype
     loss: Tensor = _BagOfWords.apply(
@@ -103,7 +104,7 @@ class _BagOfWords(torch.autograd.Function):
 
 
 def sentences_and_weights(steps_BL: Tensor, only_counted: bool) -> tuple[Tensor, Tensor]:
-    """The sentence and the weight of every step, or of those whose weight is not 0: (N) each."""
+    """The sentence and the weight of every step, or only of steps with a weight other than 0: (N) each."""
     if only_counted:
         sentence_N, step_N = steps_BL.nonzero(as_tuple=True)
         return sentence_N, steps_BL[sentence_N, step_N]

@@ -1,4 +1,4 @@
-"""Losses over a large vocabulary that compute logits in chunks, so that only a part of them is in memory at a time.
+"""Losses over a large vocabulary that compute logits in chunks, so that only one chunk is in memory at a time.
 
 Axes: N target positions (of all sentences), R readout, V vocabulary.
 """
@@ -14,11 +14,11 @@ from interlinear.losses.loss import Loss
 
 CHUNK = 2**23  # logits in memory at a time: 32 MiB in fp32
 BLOCK = 2**18  # logits of a block that fits a core's cache: 1 MiB in fp32
-ROWS = 64  # products in half precision on a CPU have a multiple of so many rows
+ROWS = 64  # products in half precision on a CPU have a multiple of this number of rows
 
 
 def chunk_rows(size: int, device: torch.device) -> tuple[int, int]:
-    """Rows of a chunk and of a block, with `size` logits a row; at least one.
+    """The number of rows of a chunk and of a block, with `size` logits a row; at least one.
 
     Pointwise operations on a chunk's logits are done in blocks. On a CPU a block stays in the core's cache; elsewhere
     each block would be another few kernels to launch, so a chunk is one block.
@@ -28,10 +28,10 @@ def chunk_rows(size: int, device: torch.device) -> tuple[int, int]:
 
 
 def with_zero_rows(rows_NR: Tensor) -> Tensor:
-    """The rows, and in half precision on a CPU zeros up to a multiple of ROWS.
+    """The rows, padded with zeros to a multiple of ROWS in half precision on a CPU.
 
     oneDNN compiles a kernel for each new shape of a product, which takes longer than the product, and nearly every
-    batch has a number of target words of its own. A zero row adds nothing to the gradient of the weights.
+    batch has a different number of target tokens. A zero row adds nothing to the gradient of the weights.
     """
     missing = -len(rows_NR) % ROWS
     if not missing or rows_NR.device.type != "cpu" or rows_NR.dtype != torch.bfloat16:
@@ -47,7 +47,8 @@ def chunked_cross_entropy(
     smoothing: float = 0.0,
     counted_N: Tensor | None = None,
 ) -> Loss:
-    """Cross-entropy of softmax(W r + b) with label smoothing, summed over all rows, or those that `counted_N` selects.
+    """Cross-entropy of softmax(W r + b) with label smoothing, summed over all rows, or over the rows that `counted_N`
+    selects.
 
     The smoothed target has 1 - smoothing on the correct word, plus smoothing / V on every word (Szegedy et al. 2016).
     Logits are computed in chunks of rows; each chunk's loss and gradients are computed in the forward pass, so that

@@ -1,4 +1,4 @@
-"""One pass over a batch in training, which the terms of the loss read, and the loss of words.
+"""One forward pass over a training batch, from which all loss terms are computed, and the loss of words.
 
 Axes: B sentences, L target positions, N target positions of all sentences, R readout.
 """
@@ -21,11 +21,12 @@ from interlinear.text import PAD
 
 @dataclass(frozen=True)
 class ForwardPass:
-    """What a model makes of a batch with teacher forcing.
+    """A model's outputs for a batch with teacher forcing.
 
-    batch: without what source dropout dropped. target_BL: the batch's, with the alignment module padded with <null>
-    (PAD) to the longest source. readouts_BLR: of every position, after dropout. attention_weights: (B, L, ...), where
-    asked for. lengths_B: numbers of target words (END included), on the host where the batch has them there.
+    batch: without the sources that source dropout removed. target_BL: the batch's, with the alignment module padded
+    with <null> (PAD) to the longest source. readouts_BLR: of every position, after dropout. attention_weights: (B, L,
+    ...), where asked for. lengths_B: numbers of target tokens (END included), on the host where the batch has them
+    there.
     """
 
     model: Model
@@ -53,20 +54,20 @@ class ForwardPass:
 
     @property
     def width(self) -> int:
-        """Number of target positions without what <null> adds."""
+        """Number of target positions without the <null> padding."""
         assert self.batch.target_BL is not None
         return self.batch.target_BL.shape[1]
 
     @property
     def on_host(self) -> bool:
-        """Whether the numbers of target words are known on the host."""
+        """Whether the numbers of target tokens are known on the host."""
         return self.batch.target_lengths is not None
 
     def word_loss(self, first_B: Tensor, last_B: Tensor, width: int, smoothing: float) -> Loss:
         """Cross-entropy of each row's positions first <= l < last <= width.
 
-        Where these are known on the host, only their logits are computed; else those of all positions, of which the
-        others do not count.
+        Where these positions are known on the host, only their logits are computed; otherwise the logits of all
+        positions, with weight 0 for the others.
         """
         output = self.model.output
         position_L = torch.arange(width, device=first_B.device)

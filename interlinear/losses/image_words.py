@@ -1,6 +1,6 @@
-"""A loss that predicts the words of the target from each image alone, which trains networks of few images.
+"""A loss that predicts the words of the target from each image alone, for networks that are trained on few images.
 
-Axes: B sentences, N those with the image, T regions, L target positions, D values, V target vocabulary.
+Axes: B sentences, N sentences with the image, T regions, L target positions, D values, V target vocabulary.
 """
 
 import math
@@ -16,7 +16,7 @@ from interlinear.text import END, PAD
 def image_word_loss(passed: ForwardPass, heads: nn.ModuleDict) -> Tensor:
     """Negative log-likelihood of the target's bag of words given only each image, weighted by `image_words`.
 
-    p(w | image) = 1/T sum_t softmax(W v_t)_w, where v_t is the value that attention reads at region t, and T the
+    p(w | image) = 1/T sum_t softmax(W v_t)_w, where v_t is the attention's value at region t, and T the
     number of regions. Every region predicts words, so that the values of regions differ by their content.
     `heads`: W by image.
     """

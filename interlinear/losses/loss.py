@@ -1,11 +1,11 @@
-"""The loss of a batch, as training sums and reports it."""
+"""The loss of a batch, and the sums that training reports."""
 
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-SUMS = 4  # what `Loss.sums` has at most
+SUMS = 4  # the maximum length of `Loss.sums`
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,6 @@ class Loss:
     gate: Tensor | None = None
 
     def sums(self) -> Tensor:  # at most SUMS
-        """What is summed for reports, without gradients: objective and nats, and with a guide its nats and words."""
+        """The sums that are reported, without gradients: objective and nats, and with a guide its nats and words."""
         guide = [] if self.guide is None else [self.guide.nats.detach(), self.guide.words.to(self.nats.dtype)]
         return torch.stack([self.objective.detach(), self.nats, *guide])

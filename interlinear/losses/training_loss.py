@@ -1,4 +1,5 @@
-"""The loss that training minimises: the words of the target, and what else the model and the batch ask for."""
+"""The loss that training minimises: the loss of target words, and the further terms that the model and the batch ask
+for."""
 
 from dataclasses import replace
 
@@ -16,7 +17,7 @@ from interlinear.models.model import Model
 
 
 def training_loss(model: Model, batch: Batch, smoothing: float = 0.0, guide_weight: float = 1.0) -> Loss:
-    """The loss of a batch, summed over its target words (END included).
+    """The loss of a batch, summed over its target tokens (END included).
 
     If the batch has a guide, the loss of guided attention is added, times `guide_weight`; with words of images and an
     alignment module their losses. Nats and label smoothing cover the target's words.

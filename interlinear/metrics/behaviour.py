@@ -62,7 +62,7 @@ class RepetitionRate(BehaviourMetric):
     """Share of the outputs' n-grams (n = 1 to 4 together) that occurred earlier in the same output, in per cent.
 
     That is 1 - unique / all (See et al. 2017, figure 4; seq-rep-n of Welleck et al. 2020). References repeat n-grams
-    too, so compare the rate with that of the references or of another system.
+    too, so compare the rate with the references' or another system's rate.
     """
 
     better = "lower"

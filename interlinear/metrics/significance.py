@@ -30,9 +30,9 @@ class SystemResult:
 
     score: mean over the scores in `runs`. low, high, mean: 95 % interval and mean over resampled test sets; interval:
     half the interval's width (bootstrap only). more, less: number of sentences that would raise or lower the
-    baseline's score (sign test only). p_value: probability of such a difference between equal systems; corrected: the
-    p-value after correction for multiple comparisons. Fields that do not apply are None, such as the baseline's
-    p-value.
+    baseline's score (sign test only). p_value: probability of a difference of at least this size between equal systems;
+    corrected: the p-value after correction for multiple comparisons. Fields that do not apply are None, such as the
+    baseline's p-value.
     """
 
     system: str
@@ -186,7 +186,8 @@ def sign(metric: Metric, systems: Mapping[str, Sequence[Statistics]], samples: i
 
 
 def sentence_effects(metric: Metric, baseline: Statistics, other: Statistics) -> Values:
-    """Change in the baseline's score when one sentence is replaced by that of `other`, for each sentence, (N,)."""
+    """Change in the baseline's score when one sentence is replaced by the sentence of `other`, for each sentence,
+    (N,)."""
     total = baseline.sum(0)
     effects: Values = metric.values(total - baseline + other) - metric.values(total[None])[0]
     return effects

@@ -24,7 +24,7 @@ from interlinear.models.state import WRITTEN, State
 from interlinear.search import SearchOptions, SearchRequest, SlotTable
 from interlinear.text import BEGIN, END, PAD
 
-# Steps between two looks, on a GPU, at which outputs have ended. Each makes the host wait; on a CPU it costs nothing.
+# Steps between two checks, on a GPU, which outputs have ended. Each makes the host wait; on a CPU it costs nothing.
 HOST_READ_STEPS = 8
 
 
@@ -33,7 +33,7 @@ def sample(model: Model, memory: Memory, count: int, max_lengths: Sequence[int])
     """Samples `count` outputs of each sentence, (B, K, L): each ends with END, followed by PAD.
 
     PAD and BEGIN are never drawn, as in search. An output of sentence b without END is cut after `max_lengths[b]`
-    words. Seed the device's torch generator to reproduce samples.
+    tokens. Seed the device's torch generator to reproduce samples.
     """
     state = model.start(memory).resize(memory.positions | {WRITTEN: max(max_lengths) + 1}).repeat(count)
     device = model.output.weight.device
@@ -55,10 +55,10 @@ def sample(model: Model, memory: Memory, count: int, max_lengths: Sequence[int])
 def sample_step(
     model: Model, memory: Memory, state: State, token_BK: Tensor, live_BK: Tensor, rows_N: Tensor, last_B: Tensor
 ) -> tuple[State, Tensor, Tensor]:
-    """The next state, the next token of every output, and which outputs go on after it.
+    """The next state, the next token of every output, and which outputs continue after it.
 
-    `rows_N`: the outputs, as indices of the flattened (B, K), for which words are drawn. They include all that are
-    live; the tokens of the others are PAD. `last_B`: sentences whose live outputs end here.
+    `rows_N`: the outputs, as indices of the flattened (B, K), for which tokens are drawn. They include all live
+    outputs; the tokens of the others are PAD. `last_B`: sentences whose live outputs end here.
     """
     state, readout_BKR, _ = model.step(memory, state, token_BK)
     drawn_N = draw(model.logits(readout_BKR.flatten(0, 1).index_select(0, rows_N)))
@@ -70,7 +70,7 @@ def sample_step(
 def draw(logits_NV: Tensor) -> Tensor:
     """Samples one token per row by inverse transform sampling, (N,); never PAD or BEGIN.
 
-    Faster than torch.multinomial, which draws one random number per word of the vocabulary
+    Faster than torch.multinomial, which draws one random number per token of the vocabulary
     (benchmarks/results/risk.md).
     """
     _, rows = chunk_rows(logits_NV.shape[1], logits_NV.device)
@@ -85,7 +85,7 @@ def draw_token_block(logits_NV: Tensor) -> Tensor:
     logits_NV -= logits_NV.amax(1, keepdim=True)
     sums_NV = logits_NV.exp_().cumsum(1)
     number_N1 = torch.rand(len(sums_NV), 1, dtype=sums_NV.dtype, device=sums_NV.device) * sums_NV[:, -1:]
-    # Rounding can make the number equal to the total, which is past the last word.
+    # Rounding can make the number equal to the total, which is past the last token.
     return torch.searchsorted(sums_NV, number_N1, right=True).squeeze(1).clamp(max=sums_NV.shape[1] - 1)
 
 
@@ -123,7 +123,7 @@ class RiskOptions(BaseModel):
         return self
 
     def max_lengths(self, words: Sequence[int]) -> list[int]:
-        """The maximum number of words of a sentence's candidates, from its reference's number of words."""
+        """The maximum number of tokens of a sentence's candidates, from its reference's number of tokens."""
         return [self.max_length or reference * 3 // 2 + 5 for reference in words]
 
 
@@ -148,10 +148,10 @@ class Candidates:
 def minimum_risk_loss(
     model: Model, batch: Batch, options: RiskOptions, smoothing: float = 0.0, guide_weight: float = 1.0
 ) -> Loss:
-    """Expected risk summed over the sentences of a batch; the nats are those of the references.
+    """Expected risk summed over the sentences of a batch; nats are counted for the references.
 
-    Candidates are generated without dropout; the risk is computed with it. `smoothing` and `guide_weight` are
-    those of the likelihood loss, if `options.likelihood` adds it: the risk of candidates has no guide.
+    Candidates are generated without dropout; the risk is computed with it. `smoothing` and `guide_weight` apply to the
+    likelihood loss, if `options.likelihood` adds it: the risk of candidates has no guide.
     """
     loss = expected_risk(model, batch, generate_candidates(model, batch, options), options)
     if not options.likelihood:

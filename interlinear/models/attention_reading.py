@@ -1,21 +1,22 @@
-"""Readings of attention weights as word alignments: which weights link the words, and which are a model's best."""
+"""Readings of attention weights as word alignments: which weights link the words, and which of them are a model's
+best."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 POSTERIOR = "posterior"  # the name of posterior attention among weights
-NEXT = "next_"  # prefix of the name of weights that are read from the next step
+NEXT = "next_"  # prefix of the name of weights from the next step
 
 
 @dataclass(frozen=True)
 class AttentionReading:
     """Weights that words are aligned by.
 
-    kind: of attention weights (`attention_kinds` of a model).
-    next_step: those of the step that takes the word as its input, instead of the one that outputs it (Shift-Att, Chen
+    kind: one of a model's `attention_kinds`. next_step: take the weights of the step that has the word as its input,
+    instead of the step that outputs it (Shift-Att, Chen
         et al. 2020, section 3).
     vocabulary: with the kind `uam`, the best token of the whole source vocabulary; see `Model.forced_attention`.
-    posterior: the weights after the word is known; see `posterior_attention.py`. They take a pass of their own.
+    posterior: the weights after the word is known; see `posterior_attention.py`. They need another pass.
     """
 
     kind: str
@@ -51,5 +52,5 @@ READINGS = {
 
 
 def quick_reading(readings: Sequence[AttentionReading]) -> AttentionReading:
-    """The best reading of those that do not take a pass of their own, for large numbers of sentences."""
+    """The best reading that needs no other pass, for large numbers of sentences."""
     return next(reading for reading in readings if not reading.posterior)

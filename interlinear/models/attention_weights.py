@@ -39,7 +39,7 @@ class AttentionWeights:
         return self.combine([self], lambda tensors: change(tensors[0]))
 
     def map_all(self, change: Callable[[Tensor], Tensor]) -> "AttentionWeights":
-        """Apply `change` to every tensor, those without a hypothesis axis too."""
+        """Apply `change` to every tensor, also to tensors without a hypothesis axis."""
         return AttentionWeights(
             {name: change(weights) for name, weights in self.weights.items()},
             tuple(change(gate) for gate in self.gates),
@@ -137,8 +137,8 @@ class AttentionWeights:
         return {(source, "gated"): torch.lerp(words_LT, self.weights[source, "attention"], annotations_share)}
 
     def matrices(self, source: str, reading: AttentionReading | None = None) -> dict[str, Tensor]:
-        """The weights of one source by kind, `gated` included; and under its own name those of a `reading` of the next
-        step, (B, K, L - 1, T), if the source has this kind."""
+        """The weights of one source by kind, `gated` included; and, if the source has the kind of `reading` and that is
+        of the next step, its weights under the reading's name, (B, K, L - 1, T)."""
         kinds = {kind: weights for (name, kind), weights in (self.weights | self.gated).items() if name == source}
         if reading and reading.next_step:
             following = self.of_next_step().matrices(source)

@@ -1,7 +1,7 @@
 """Ensembles: several models decode one output, each word by the mean of their probabilities.
 
 Axes: B sentences, K hypotheses of each, L target positions, R readouts of all members concatenated, V vocabulary,
-C candidate words.
+C candidate tokens.
 """
 
 import math
@@ -26,8 +26,8 @@ class Ensemble(nn.Module):
     """Models over the same sources and vocabularies, with the interface that search and explanations use.
 
     The members' memories and states are merged under prefixed names: `i.NAME` is view, leaf or output layer NAME of
-    member i, so that code that reorders or resizes them works unchanged. All members have the same candidate words,
-    those of the batch. Attention weights are the mean over the members.
+    member i, so that code that reorders or resizes them works unchanged. All members have the batch's candidate tokens.
+    Attention weights are the mean over the members.
     """
 
     def __init__(self, members: Sequence[EncoderDecoder]) -> None:
@@ -40,7 +40,7 @@ class Ensemble(nn.Module):
 
     @property
     def target_vocabulary(self) -> int:
-        """The number of words that the output layers know."""
+        """The size of the vocabulary of the output layers."""
         return self.models[0].target_vocabulary
 
     @property
@@ -79,7 +79,7 @@ class Ensemble(nn.Module):
         return merge_states([m.start(own) for m, own in zip(self.models, self.member_memories(memory), strict=True)])
 
     def step(self, memory: Memory, state: State, token_BK: Tensor) -> Step:
-        """One more word of each hypothesis, by every member."""
+        """One more token of each hypothesis, by every member."""
         steps = [
             member.step(own, member_state(i, state), token_BK)
             for i, (member, own) in enumerate(zip(self.models, self.member_memories(memory), strict=True))
@@ -99,7 +99,7 @@ class Ensemble(nn.Module):
         return log_mean([member.log_probabilities(part) for member, part in zip(self.models, own, strict=True)])
 
     def next_words(self, memory: Memory, readout: Tensor) -> tuple[Tensor, Tensor]:
-        """Log of the mean probability of the words that may come next, (B, K, C), and their ids (B, C), as for one
+        """Log of the mean probability of the tokens that may come next, (B, K, C), and their ids (B, C), as for one
         model."""
         each = zip(self.models, self.member_memories(memory), self.member_readouts(readout), strict=True)
         logs, words = zip(*(member.next_words(own, part) for member, own, part in each), strict=True)

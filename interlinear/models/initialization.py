@@ -2,8 +2,8 @@
 the model's seed and the matrix's name: systems that share parts begin with the same weights in those parts, so that
 with one seed a difference between two systems is due to the systems.
 
-A weight that several inputs enter side by side consists of one matrix for each input, U s + C^a c^a + C^b c^b; each
-is a block of its columns with a name of its own, whatever stands beside it.
+A weight of concatenated inputs consists of one matrix for each input, U s + C^a c^a + C^b c^b; each is a block of the
+weight's columns, whose name does not depend on the other blocks.
 
 Axes: rows are outputs, columns inputs.
 """
@@ -57,8 +57,8 @@ def initialize(
     embeddings: Sequence[nn.Embedding],
     networks: Sequence[nn.Module],
 ) -> None:
-    """Draw all weights of a model as `initialization` says, except those of the image `networks`, and the gains and
-    biases of layer normalisation, which are 1 and 0.
+    """Draw all weights of a model as `initialization` says, except the weights of the image `networks`, and the gains
+    and biases of layer normalisation, which are 1 and 0.
 
     xavier: Glorot uniform for each matrix of the equations, zero biases. uniform: one uniform distribution for all
     parameters (Wu et al. 2018). orthogonal: a normal distribution (Meng et al. 2016).

@@ -1,4 +1,4 @@
-"""The kinds of models, by the `kind` of their configs: what a kind has of its own."""
+"""The kinds of models, by the `kind` of their configs: the functions that build and initialise each."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,10 +16,10 @@ from interlinear.models.transformer import composition as transformer
 
 @dataclass(frozen=True)
 class Kind:
-    """What builds the parts of a model from a config of the kind.
+    """The functions that build the parts of a model from a config of the kind.
 
-    text_encoder: of a vocabulary's size; its embeddings are `words`. matrices: of which its parameters consist, for
-    their initial values. set_weights: sets values after all are drawn, from a seed.
+    text_encoder: builds one for a vocabulary's size; its embeddings are `words`. matrices: the matrices that parameters
+    consist of, for their initial values. set_weights: sets values after all are drawn, from a seed.
     """
 
     text_encoder: Callable[[Any, int], nn.Module]

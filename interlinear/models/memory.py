@@ -1,6 +1,6 @@
 """The encoded sources of sentences, which all steps and all hypotheses share.
 
-Axes: B sentences, T source positions, A attention size, D value size, C candidate words (in `View` alone: coverage),
+Axes: B sentences, T source positions, A attention size, D value size, C candidate tokens (in `View` alone: coverage),
 R readout.
 """
 
@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from interlinear.batch import TARGET
 from interlinear.text import PAD
 
-SUMMARY = "summary"  # of all sources of a sentence side by side
+SUMMARY = "summary"  # the key of the summary of all sources of a sentence, side by side
 
 
 def view_name(source: str, kind: str) -> str:
@@ -49,7 +49,8 @@ class View:
         return self._once("_masked_BT", lambda: self.padding_BT & ~self.absent_B1)
 
     def _once(self, name: str, compute: Callable[[], Tensor]) -> Tensor:
-        """A tensor that every step needs, computed at the first; in each compiled step, which keeps nothing.
+        """A tensor that every step needs, computed at the first; a compiled step, which keeps nothing, computes it each
+        time.
 
         `functools.cached_property` has a lock before Python 3.12, which cannot be compiled.
         """
@@ -83,7 +84,7 @@ class View:
 
 @dataclass(frozen=True)
 class Candidates:
-    """The words that search may write for each sentence, with their rows of the output layer, gathered once.
+    """The tokens that search may write for each sentence, with their rows of the output layer, gathered once.
 
     words_BC: ids as in `CandidateInput`. weight_BCR, bias_BC: the rows of the output layer's weight and bias; padding
     has the bias -inf, hence the probability 0. For a layer in int8, which computes the whole vocabulary, R = 0 and the
@@ -111,9 +112,9 @@ class Candidates:
 class Memory:
     """All encoded sources of a batch.
 
-    views: by name. summaries: what else a decoder's first state is computed from, (B, S), by name.
+    views: by name. summaries: further inputs of a decoder's first state, (B, S), by name.
     tokens: token ids (B, T) by source, PAD at padding; only for a model with an alignment module.
-    candidates: the words that search may write, by output layer; empty: the whole vocabulary.
+    candidates: the tokens that search may write, by output layer; empty: the whole vocabulary.
     """
 
     views: dict[str, View]
@@ -142,7 +143,7 @@ class Memory:
 
     @property
     def capacity(self) -> dict[str, int]:
-        """`positions`, and as TARGET the number of candidate words C, padding included, if they are limited."""
+        """`positions`, and as TARGET the number of candidate tokens C, padding included, if they are limited."""
         widths = [rows.words_BC.shape[1] for rows in self.candidates.values()]  # equal ones
         return self.positions | ({TARGET: widths[0]} if widths else {})
 

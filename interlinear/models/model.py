@@ -1,7 +1,7 @@
 """The sequence-to-sequence model: encoders, decoder and output layer. Runs on one device.
 
 Axes: B sentences, K hypotheses of each, T source positions, L target positions, E embedding, R readout,
-V target vocabulary, C candidate words.
+V target vocabulary, C candidate tokens.
 """
 
 from dataclasses import replace
@@ -72,7 +72,7 @@ class Model(nn.Module):
 
     @property
     def target_vocabulary(self) -> int:
-        """The number of words that the output layer knows."""
+        """The size of the vocabulary of the output layer."""
         return self.config.target.vocabulary
 
     @property
@@ -88,7 +88,7 @@ class Model(nn.Module):
 
     @property
     def readout_size(self) -> int:
-        """The size of what the output layer reads."""
+        """The size R of a readout, the input of the output layer."""
         return self.config.readout_size
 
     @property
@@ -129,7 +129,7 @@ class Model(nn.Module):
         return Memory(views, {SUMMARY: torch.cat(summaries, -1)}, tokens, candidates)
 
     def gather_candidates(self, candidates: CandidateInput) -> Candidates:
-        """The rows of the output layer for the words that search may write; none of a layer in int8."""
+        """The rows of the output layer for the tokens that search may write; none of a layer in int8."""
         in_int8, words_BC = isinstance(self.output, Int8Linear), candidates.words_BC
         weight_VR = self.output.weight[:, :0] if in_int8 else self.output.weight
         bias_V = torch.zeros_like(self.output.bias) if in_int8 else self.output.bias
@@ -141,7 +141,7 @@ class Model(nn.Module):
         return self.decoder.start(memory)
 
     def step(self, memory: Memory, state: State, token_BK: Tensor) -> Step:
-        """Decodes one word of each hypothesis: the new state, the readout (B, K, R) and the attention weights."""
+        """Decodes one token of each hypothesis: the new state, the readout (B, K, R) and the attention weights."""
         return self.decoder.step(memory, state, self.embed(token_BK))
 
     def unroll(self, memory: Memory, target_BKL: Tensor, attention: bool = True) -> Unrolled:
@@ -154,7 +154,7 @@ class Model(nn.Module):
         self, memory: Memory, target_BKL: Tensor, reading: AttentionReading | None = None
     ) -> AttentionWeights:
         """Attention weights of targets by forced decoding, with the additions of `with_explanation_weights`, and the
-        kind `posterior` if the reading is of it."""
+        kind `posterior` if the reading is posterior."""
         vocabulary = bool(reading and reading.vocabulary)
         weights = self.with_explanation_weights(memory, *self.unroll(memory, target_BKL), vocabulary)
         if not (reading and reading.posterior):
@@ -167,7 +167,7 @@ class Model(nn.Module):
     def with_explanation_weights(
         self, memory: Memory, readouts_BKLR: Tensor, attention_weights: AttentionWeights, vocabulary: bool = False
     ) -> AttentionWeights:
-        """Adds what only explanations need: what the decoder adds, and kind `uam` (alignment module).
+        """Adds the weights that only explanations need: the decoder's additions, and kind `uam` (alignment module).
 
         `uam` assigns the probability q_j of each source token to its position. A token that occurs several times
         counts at the occurrence with the most attention, divided among ties. A row sums to the probability of all
@@ -216,7 +216,7 @@ class Model(nn.Module):
         return log_softmax(self.logits(readout))
 
     def next_words(self, memory: Memory, readout_BKR: Tensor) -> tuple[Tensor, Tensor]:
-        """Log-probabilities (B, K, C) of the words that search may write next, in at least fp32, and their ids (B, C).
+        """Log-probabilities (B, K, C) of the tokens that search may write next, in at least fp32, and their ids (B, C).
 
         C is the whole vocabulary, or each sentence's candidates, among which alone the probabilities are normalised;
         padding has the log-probability -inf. A special symbol's column is its id.
@@ -226,7 +226,8 @@ class Model(nn.Module):
             return self.log_probabilities(readout_BKR), words_V.expand(readout_BKR.shape[0], -1)
         own = memory.candidates[OUTPUT]
         if isinstance(self.output, Int8Linear):
-            # The product with the whole matrix, which all sentences share, takes less time than those with own rows.
+            # The product with the whole matrix, which all sentences share, takes less time than products with each
+            # sentence's rows.
             index_BKC = own.words_BC[:, None].expand(-1, readout_BKR.shape[1], -1)
             logits_BKC = self.logits(readout_BKR).gather(-1, index_BKC) + own.bias_BC[:, None]
         else:

@@ -10,8 +10,8 @@ that the attention over all positions has led to. It needs no training, and work
 
 It costs L T steps, each over one position: of short sentences as much as a decoding, of long ones several times that.
 
-Axes: B sentences, K hypotheses of each, L target positions, T source positions, P pairs of both, N of them at once,
-V target vocabulary.
+Axes: B sentences, K hypotheses of each, L target positions, T source positions, P pairs of a target and a source
+position, N of them at once, V target vocabulary.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ from interlinear.models.protocol import EncoderDecoder
 from interlinear.models.state import WRITTEN, State
 from interlinear.text import BEGIN
 
-MAX_PROBABILITIES = 1 << 24  # of the output layer, computed at once
+MAX_PROBABILITIES = 1 << 24  # logits of the output layer that are computed at once
 
 
 def posterior_attention(

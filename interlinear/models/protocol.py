@@ -1,6 +1,7 @@
-"""What search, training and explanations ask of a model, and a model of its parts; nothing else is asked.
+"""The interface of models to search, training and explanations (`EncoderDecoder`), and of decoders to models
+(`Decoder`); nothing else is used.
 
-Axes: B sentences, K hypotheses of each, L target positions, T source positions, E embedding, R readout, C words that
+Axes: B sentences, K hypotheses of each, L target positions, T source positions, E embedding, R readout, C tokens that
 may come next, V vocabulary.
 """
 
@@ -20,7 +21,8 @@ from interlinear.models.state import State
 
 
 class Step(NamedTuple):
-    """One more word of each hypothesis: the new state, the readouts (B, K, R) and the attention weights (B, K, ...)."""
+    """One more token of each hypothesis: the new state, the readouts (B, K, R) and the attention weights (B, K,
+    ...)."""
 
     state: State
     readout_BKR: Tensor
@@ -28,8 +30,8 @@ class Step(NamedTuple):
 
 
 class Unrolled(NamedTuple):
-    """All steps over known targets: the readouts (B, K, L, R), and the attention weights (B, K, L, ...), of which there
-    are none where they were not asked for."""
+    """All steps over known targets: the readouts (B, K, L, R), and the attention weights (B, K, L, ...), empty where
+    they were not asked for."""
 
     readouts_BKLR: Tensor
     attention_weights: AttentionWeights
@@ -40,11 +42,11 @@ class EncoderDecoder(Protocol):
 
     @property
     def target_vocabulary(self) -> int:
-        """The number of words that the output layer knows."""
+        """The size of the vocabulary of the output layer."""
 
     @property
     def readout_size(self) -> int:
-        """The size R of a readout, from which the next word is predicted."""
+        """The size R of a readout, from which the next token is predicted."""
 
     @property
     def attention_kinds(self) -> list[str]:
@@ -52,22 +54,22 @@ class EncoderDecoder(Protocol):
 
     @property
     def readings(self) -> Sequence[AttentionReading]:
-        """The weights that words can be aligned by, the best first; one of them takes no pass of its own."""
+        """The weights that words can be aligned by, the best first; at least one needs no other pass."""
 
     def encode(self, batch: Batch) -> Memory:
         """The sources of a batch, encoded, with at least one view."""
 
     def start(self, memory: Memory) -> State:
-        """The state before the first word, with one hypothesis a sentence."""
+        """The state before the first token, with one hypothesis a sentence."""
 
     def step(self, memory: Memory, state: State, token_BK: Tensor) -> Step:
-        """One more word of each hypothesis, after the word `token_BK`."""
+        """One more token of each hypothesis, after the word `token_BK`."""
 
     def unroll(self, memory: Memory, target_BKL: Tensor, attention: bool = True) -> Unrolled:
         """The steps that output K given targets of each sentence, with their attention weights or without."""
 
     def next_words(self, memory: Memory, readout_BKR: Tensor) -> tuple[Tensor, Tensor]:
-        """Log-probabilities (B, K, C) of the words that may come next, in at least fp32, and their ids (B, C): all, or
+        """Log-probabilities (B, K, C) of the tokens that may come next, in at least fp32, and their ids (B, C): all, or
         the candidates of the memory. A special symbol's column is its id."""
 
     def log_probabilities(self, readout: Tensor) -> Tensor:
@@ -76,12 +78,13 @@ class EncoderDecoder(Protocol):
     def forced_attention(
         self, memory: Memory, target_BKL: Tensor, reading: AttentionReading | None = None
     ) -> AttentionWeights:
-        """The attention weights of given targets, with those of the reading, and of `with_explanation_weights`."""
+        """The attention weights of given targets, with the reading's weights and the additions of
+        `with_explanation_weights`."""
 
     def with_explanation_weights(
         self, memory: Memory, readouts_BKLR: Tensor, attention_weights: AttentionWeights
     ) -> AttentionWeights:
-        """The weights of steps, with what only explanations need."""
+        """The weights of steps, with the weights that only explanations need."""
 
     def parameters(self) -> Iterator[Parameter]:
         """The weights, as of a torch module."""
@@ -116,20 +119,21 @@ class Decoder(nn.Module, ABC):
 
     @abstractmethod
     def views(self, source: str, read: EncoderOutput) -> dict[str, View]:
-        """What this decoder attends to in a source, by name, with all that can be computed once a sentence."""
+        """The views of a source that this decoder attends to, by name, with all terms that are computed once a
+        sentence."""
 
     @abstractmethod
     def start(self, memory: Memory) -> State:
-        """The state before the first word, one hypothesis a sentence."""
+        """The state before the first token, one hypothesis a sentence."""
 
     @abstractmethod
     def step(self, memory: Memory, state: State, words_BKE: Tensor) -> Step:
-        """One more word of each hypothesis, after words with these embeddings."""
+        """One more token of each hypothesis, after words with these embeddings."""
 
     @abstractmethod
     def unroll(self, memory: Memory, words_BKLE: Tensor, attention: bool) -> Unrolled:
         """All steps over known words, with their attention weights or without."""
 
     def with_explanation_weights(self, memory: Memory, attention_weights: AttentionWeights) -> AttentionWeights:
-        """The weights of steps, with what only explanations need: by default nothing more."""
+        """The weights of steps, with the weights that only explanations need: by default no more."""
         return attention_weights

@@ -17,8 +17,8 @@ WRITTEN = "written"  # the axis of target positions: of a cache that grows with 
 class State:
     """Named tensors ("leaves"), each (B, K, ...).
 
-    axes: of a leaf with a third axis that varies: the source whose positions it has, or WRITTEN. A leaf of WRITTEN has
-    at least as many positions as the output will have; the decoder knows which of them it has filled.
+    axes: for a leaf whose third axis varies: the source whose positions that axis has, or WRITTEN. A leaf of WRITTEN
+    has at least as many positions as the output will have; the decoder knows which of them are filled.
     """
 
     leaves: dict[str, Tensor]

@@ -12,8 +12,7 @@ from interlinear.registry.names import CHAMPION, FORMS, AliasName, is_registrabl
 class LocalBundle:
     """A bundle's folder on this machine, and for a registered model its name and version.
 
-    `source`: what the registry says that the version was made from. `lease`: while it is held, the cache keeps the
-    folder.
+    `source`: the version's source in the registry. `lease`: while it is held, the cache keeps the folder.
     """
 
     folder: Path

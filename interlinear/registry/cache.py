@@ -25,7 +25,7 @@ from interlinear.registry.store import MlflowStore, StoredModel
 RESOLUTIONS = "names"  # the folder of resolved aliases
 LOCK = ".lock"  # held while a download gets its final name
 DOWNLOAD, REMOVED = ".download-", ".removed-"  # prefixes of folders that are being downloaded or removed
-STALE_SECONDS = 60.0  # seconds after which such an unused folder counts as left by a killed process
+STALE_SECONDS = 60.0  # seconds after which an unused folder of this kind counts as left by a killed process
 
 
 class ResolvedAlias(BaseModel):
@@ -44,7 +44,7 @@ class ResolvedAlias(BaseModel):
 
 @dataclass(frozen=True)
 class ResolvedModel:
-    """A bundle on this machine; `registry_error` says why the registry could not be asked and what is used instead."""
+    """A bundle on this machine; `registry_error`: why the registry did not answer, and the version in use."""
 
     bundle: LocalBundle
     registry_error: str | None = None
@@ -233,12 +233,12 @@ class ModelCache:
 
 
 def _files(bundle: Path) -> list[Path]:
-    """The files of a bundle's folder, without links: what they point to is no part of it."""
+    """The files of a bundle's folder, without links: their targets are no part of it."""
     return [path for path in bundle.iterdir() if path.is_file() and not path.is_symlink()]
 
 
 def _copy_bundle(bundle: Path, target: Path) -> Path:
-    """Copy a bundle's files, as hard links where that is possible; nothing else that lies around it."""
+    """Copy a bundle's files, as hard links where possible, and no other files beside them."""
     target.mkdir()
     for path in _files(bundle):
         try:

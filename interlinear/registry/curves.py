@@ -22,7 +22,7 @@ EPOCH_SECONDS = "epoch/seconds"
 TRAINING_SECONDS = "epoch/training_seconds"  # in total
 BY_EPOCH = ("dev/", "epoch/")  # prefixes of curves with a point after every epoch
 SEED = "training.seed"
-PARENT = "mlflow.parentRunId"  # the tag by which MLflow nests a run in another
+PARENT = "mlflow.parentRunId"  # MLflow's tag with the run that a run is nested in
 GROUP_TAG = "family"  # the tag with the group's name on a run that groups others, such as the seeds of a system
 
 Curves = dict[str, dict[int, float]]  # by name, the value at each update

@@ -44,7 +44,7 @@ class AliasName:
 
 @dataclass(frozen=True)
 class RunName:
-    """`runs:/ID/model`: what a run logged under that name, registered or not."""
+    """`runs:/ID/model`: the model that a run logged under that name, registered or not."""
 
     run_id: str
     model: str

@@ -18,8 +18,8 @@ ADDRESSES = {  # columns by table
 
 
 def address_here(location: str, artifacts: Path) -> str | None:
-    """The address beside a store's database, in `artifacts`, of what its records have at `location`; None where the
-    record is right, or nothing of the experiment lies here."""
+    """The address beside a store's database, in `artifacts`, that replaces a record's `location`; None if the record is
+    right, or if no file of the experiment is here."""
     parts = urlsplit(location)
     folder = Path(url2pathname(parts.path))
     if parts.scheme not in ("", "file") or ARTIFACTS not in folder.parts or folder.is_relative_to(artifacts):

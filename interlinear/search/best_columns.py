@@ -1,6 +1,6 @@
-"""The best words of hypotheses, for the step of a search and for processors that choose.
+"""The best tokens of hypotheses, for the step of a search and for processors that choose.
 
-Axes: N sentences (rows), K hypotheses of each, C words that may come next, k the best of them.
+Axes: N sentences (rows), K hypotheses of each, C tokens that may come next, k the best of them.
 """
 
 import torch

@@ -1,7 +1,8 @@
 """The step of a search as CUDA graphs: a GPU is given one launch for a step, instead of one for every operator.
 
 A graph computes from fixed tensors to fixed tensors, for one size of table. So the tensors of a step are copied in and
-out, in a few launches, and its rows are filled up to a few numbers; `SlotTable` rounds the other sizes up.
+out, in a few launches, and its rows are padded to one of a few counts (`round_up_rows`); `SlotTable` rounds the other
+sizes up.
 
 Axes: N sentences in the table (rows).
 """
@@ -38,8 +39,8 @@ Value = TypeVar("Value", bound=Mapped)
 
 
 class Capture(Protocol):
-    """Captures the work of a function that takes no arguments, on a device: returns its result, and a function that
-    does the work again, from the same tensors and into those of the result. pool: of the memory for all captures."""
+    """Captures the work of a function without arguments on a device. Returns its result, and a function that repeats
+    the work: it reads the same tensors and writes into the result's. pool: the memory pool that all captures share."""
 
     def __call__(
         self, work: Callable[[], Value], device: torch.device, pool: Any
@@ -58,7 +59,7 @@ class CapturedStep:
         self._capture = capture or capture_cuda_graph
         self._graphs: OrderedDict[Hashable, StepGraph] = OrderedDict()  # the least recently used first
         self._seen: set[Hashable] = set()
-        self._pool: object = None  # of the memory that all graphs share: one runs at a time, and its result is copied
+        self._pool: object = None  # memory pool of all graphs: one runs at a time, and its result is copied
         self._lock = threading.Lock()
         self._given_up: set[Hashable] = set()  # sizes that cannot be captured
 
@@ -84,11 +85,11 @@ class CapturedStep:
         try:
             with collection_paused():
                 graph = StepGraph(self.step, self._capture, self._pool, model, memory, rows)
-        except RuntimeError as error:  # of CUDA, of its memory too
+        except RuntimeError as error:  # a CUDA error, out of memory too
             if not self._given_up:
                 log.warning("a size of search is not captured as a CUDA graph, and slower: %s", message_of(error))
             self._given_up.add(size)
-            if is_out_of_memory(error):  # the graphs may have what the step lacks; other sizes are captured again
+            if is_out_of_memory(error):  # graphs may hold the missing memory; other sizes are captured again
                 self._graphs.clear()
             return None
         self._graphs[size] = graph
@@ -114,19 +115,19 @@ class StepGraph:
         index_N = torch.arange(round_up_rows(n), device=rows.token_NK.device)
         index_N = index_N.masked_fill(index_N >= n, 0)
         self._memory = memory.map(lambda tensor: tensor.index_select(0, index_N))
-        self._rows = rows.map(Tensor.clone).select(index_N)  # of its own, also what `select` leaves as it is
+        self._rows = rows.map(Tensor.clone).select(index_N)  # copies, also of tensors that `select` does not change
         self._rows.done_N[n:] = True
         self._copied_memory = weakref.ref(memory)
 
         def work() -> StepResult:
-            # A view keeps what is computed from it: so each time another view, else it would not be computed again.
+            # A view caches what is computed from it: without a new view, a replay would not compute it again.
             return step(model, self._memory.map(lambda tensor: tensor), self._rows)
 
-        work()  # what these rows need first is not done while they are captured: one row has a program of its own
+        work()  # a capture must not contain compilation or setup: the first call with one row compiles too
         self._result, self._replay = capture(work, index_N.device, pool)
 
     def run(self, memory: Memory, rows: SlotState) -> StepResult:
-        """The result of a step, in tensors of its own."""
+        """The result of a step, as copies."""
         n = memory.rows
         if memory is not self._copied_memory():
             copy_all([tensor[:n] for tensor in tensors_of(self._memory)], tensors_of(memory))
@@ -159,7 +160,7 @@ def fast_step(device: torch.device) -> SearchStep:
 
 
 def captured_on_gpu(device: torch.device, step: SearchStep = search_step) -> SearchStep:
-    """A step that is captured on a GPU, and elsewhere is what it is."""
+    """The step, captured on a GPU and unchanged elsewhere."""
     return CapturedStep(step) if device.type == "cuda" else step
 
 
@@ -169,13 +170,13 @@ def round_up_rows(rows: int) -> int:
 
 
 def row_counts(slots: int) -> list[int]:
-    """The numbers of rows that a table of so many slots is captured for."""
+    """The row counts that a table with this number of slots is captured for."""
     return sorted({round_up_rows(rows) for rows in range(1, slots + 1)})
 
 
 def capture_cuda_graph(work: Callable[[], Value], device: torch.device, pool: Any) -> tuple[Value, Callable[[], None]]:
-    """Capture as a CUDA graph. Raises RuntimeError where `work` does what a graph cannot."""
-    # Of the model's device, which need not be the current one: work on another device would be left out of the graph.
+    """Capture as a CUDA graph. Raises RuntimeError if `work` does something that a graph cannot record."""
+    # A stream of the model's device, which need not be the current one: a graph omits work on another device.
     stream = capture_stream(device)
     stream.wait_stream(torch.cuda.current_stream(device))
     graph = torch.cuda.CUDAGraph()

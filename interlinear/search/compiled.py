@@ -23,26 +23,26 @@ from interlinear.models.protocol import EncoderDecoder
 from interlinear.search.state import SlotState
 from interlinear.search.step import StepResult, search_step
 
-MESSAGE_CHARACTERS = 300  # of a compiler's or driver's message
+MESSAGE_CHARACTERS = 300  # characters of a compiler's or driver's message
 
 log = logging.getLogger("interlinear.search")
 
-# Else several models share one limit on the number of compilations; older versions of torch have no other way.
+# Otherwise several models share one limit on compilations. Older versions of torch have no other way.
 ISOLATED: dict[str, Any] = (
     {"isolate_recompiles": True} if "isolate_recompiles" in inspect.signature(torch.compile).parameters else {}
 )
 
 
 class CompiledStep:
-    """`search_step`, compiled for one model when it is first called. Without a compiler that works it warns, and is not
-    compiled.
+    """`search_step`, compiled for one model when it is first called. Without a working compiler it warns and runs
+    uncompiled.
 
     A step with a processor that is not `compiled` runs as it is.
     """
 
     def __init__(self, backend: str | Callable[..., Any] = "inductor") -> None:
-        # Sizes that are equal in the first step are not one size for the compiler. For the whole process: setting it
-        # around each step would cost 25 us, and one thread would end it for another that compiles.
+        # The compiler must not treat sizes that are equal in the first step as one size. Set for the whole process:
+        # setting it around each step would cost 25 us, and one thread would end it for another that compiles.
         symbolic_shapes.use_duck_shape = False
         self._compiled = torch.compile(search_step, fullgraph=True, dynamic=True, backend=backend, **ISOLATED)
         self._failed = False
@@ -69,13 +69,13 @@ class CompiledStep:
 
 
 def message_of(error: BaseException) -> str:
-    """The begin of an error's message, in one line."""
+    """The beginning of an error's message, on one line."""
     return " ".join(str(error).split())[:MESSAGE_CHARACTERS]
 
 
 @contextmanager
 def compiling() -> Iterator[None]:
-    """Steps are compiled inside; afterwards, in this process, a step that would have to be compiled runs as it is, so
+    """A context in which steps are compiled. After it, this process runs a step that is not yet compiled uncompiled, so
     that no request waits for a compiler."""
     torch.compiler.set_stance("default")
     try:
@@ -96,13 +96,13 @@ def resolve_compile(choice: CompileChoice, device: str) -> bool:
 
 
 def has_compiler(device: str) -> bool:
-    """Whether there is what torch compiles with for a device."""
+    """Whether the programs that torch compiles with for a device are installed."""
     return missing_compiler(device) is None
 
 
 def missing_compiler(device: str) -> str | None:
-    """What torch needs to compile for a device and does not find: a C++ compiler; for a GPU Triton, and a C compiler,
-    which Triton needs for its launchers and looks up in the same way."""
+    """The programs that torch needs to compile for a device and does not find: a C++ compiler; for a GPU Triton, and a
+    C compiler, which Triton needs for its launchers and looks up in the same way."""
     if torch.device(device).type == "cpu":
         return None if shutil.which(os.environ.get("CXX", "g++")) else "C++ compiler (g++, or what CXX names)"
     if find_spec("triton") is None:

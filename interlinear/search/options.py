@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 from interlinear.components import PROCESSORS
 from interlinear.models.attention_weights import AttentionWeights
 
-LONGEST = 10_000  # tokens of a source or an output; none is limited to more
+LONGEST = 10_000  # tokens of a source or an output: the largest limit that can be set
 GNMT_OFFSET = 5  # Wu et al. 2016, equation 14: lp(Y) = ((5 + |Y|) / (5 + 1)) ** alpha
 
 
@@ -62,18 +62,18 @@ class SearchOptions(BaseModel):
 
     @property
     def length_penalty_terms(self) -> tuple[float, float]:
-        """Exponent of the length penalty, and the offset added to a length."""
+        """Exponent of the length penalty, and the offset that is added to a length."""
         if isinstance(self.length_penalty, float):
             return self.length_penalty, GNMT_OFFSET
         return (1.0, 0.0) if self.length_penalty == "average" else (0.0, 0.0)
 
     def score(self, log_probability: float, length: int) -> float:
-        """The score by which outputs are ranked, of a log-probability and a number of tokens (both with END)."""
+        """The ranking score of an output from its log-probability and number of tokens (both with END)."""
         exponent, offset = self.length_penalty_terms
         return float(log_probability * ((offset + 1) / (offset + length)) ** exponent)
 
     def output_limit(self, source: int) -> int:
-        """Maximum number of output words for a source of `source` words."""
+        """Maximum number of output tokens for a source of `source` tokens."""
         return self.max_length if self.max_length is not None else 2 * source + 10
 
 
@@ -91,7 +91,7 @@ class Constraint:
 
 @dataclass(frozen=True)
 class TargetPrefix:
-    """Token ids with which an output begins.
+    """Token ids that an output begins with.
 
     new_word: the word after them does not continue their last word. alternatives: outputs differ in this first word.
     """
@@ -105,7 +105,7 @@ class TargetPrefix:
 class Hypothesis:
     """A finished output: token ids without END, ranking score, and log-probability (END included).
 
-    constraints: for each token the index of the request's constraint that it writes, None for another word; empty if
+    constraints: for each token the index of the request's constraint that it writes, None for another token; empty if
     the request has none.
     """
 
@@ -118,7 +118,7 @@ class Hypothesis:
 @dataclass(frozen=True)
 class SearchResult:
     """Result of one sentence: its hypotheses, best first; if requested their attention weights (1, n, L, T), and the
-    log-probability of each of their tokens (END excluded), given those before it."""
+    log-probability of each of their tokens (END excluded), given the tokens before it."""
 
     key: Hashable
     hypotheses: list[Hypothesis]
@@ -128,13 +128,13 @@ class SearchResult:
 
 @dataclass(frozen=True)
 class SearchRequest:
-    """A sentence to search for: key, options, maximum number of words, whether to return attention weights, and what
-    the output must contain and begin with: at most `max_length` tokens together.
+    """A sentence to search for: key, options, maximum number of tokens, whether to return attention weights, and the
+    tokens that the output must contain and begin with: at most `max_length` together.
 
-    input_words: with a post-editing penalty, the ids of the target's vocabulary that it leaves out: those of the words
-    in the inputs, and of the special symbols. source_words: for the repetition guard, the word of each position of the
-    first source, -1 for none, also behind the last. with_spares: return what is finished beyond the n-best too, up to
-    the beam, since several hypotheses may be one text.
+    input_words: with a post-editing penalty, the ids of the target's vocabulary that are not penalised: the tokens of
+    the inputs, and the special symbols. source_words: for the repetition guard, the index of the word at each position
+    of the first source, -1 for none, also behind the last. with_spares: also return finished hypotheses beyond the
+    n-best, up to the beam, since several hypotheses may be one text.
     """
 
     key: Hashable
@@ -149,21 +149,21 @@ class SearchRequest:
 
     @property
     def wanted(self) -> int:
-        """The number of hypotheses that are returned at most."""
+        """The maximum number of hypotheses that are returned."""
         return self.options.beam if self.with_spares else self.options.n_best
 
     @property
     def constrained(self) -> bool:
-        """Whether its output must contain something, or begin with it."""
+        """Whether its output must contain or begin with given tokens."""
         return bool(self.constraints) or self.prefix is not None
 
     @property
     def shrinks(self) -> bool:
-        """Whether each finished hypothesis shrinks the beam: not where outputs differ in the first word after a prefix,
-        each of which needs its share."""
+        """Whether each finished hypothesis shrinks the beam. It does not where outputs differ in the first word after a
+        prefix: each branch needs its share of the beam."""
         return self.options.shrinking and not (self.prefix is not None and self.prefix.alternatives)
 
     @property
     def required_tokens(self) -> int:
-        """The number of tokens that its output must contain."""
+        """The number of tokens that its output must contain or begin with."""
         return sum(len(each.ids) for each in self.constraints) + (len(self.prefix.ids) if self.prefix else 0)

@@ -28,10 +28,10 @@ def length_penalty_factor(rows: SlotState, length_NK: Tensor) -> Tensor:
 
 
 def finished_mask(rows: SlotState) -> Tensor:
-    """True for sentences (N,) with a beam full of finished hypotheses, of which the n-best count, at the maximum
-    length, or with final n-best."""
+    """True for sentences (N,) with a beam full of finished hypotheses whose n-best all count, at the maximum length, or
+    with final n-best."""
     # The n-best are final if no active hypothesis can overtake them: its log-probability only falls, and its length
-    # penalty is at most that of the longest output.
+    # penalty is at most the longest output's.
     longest_N1 = rows.max_N[:, None] + 1
     bound_N = (rows.score_NK.amax(1, keepdim=True) / length_penalty_factor(rows, longest_N1)).squeeze(1)
     last_best_N = rows.final_NK.gather(1, rows.n_best_N[:, None] - 1).squeeze(1)
@@ -48,8 +48,8 @@ def rank_finished(
     ends_NK: Tensor,
     rank: Sequence[Callable[[Tensor], Tensor]] = (),
 ) -> tuple[SlotState, Tensor]:
-    """Merges new finished hypotheses into the best K; those of a finished sentence stay unchanged. Also returns the
-    indices of the best, among those before (K) and the new ones (K). rank: as `Processor.rank`."""
+    """Merges new finished hypotheses into the best K; a finished sentence's best stay unchanged. Also returns the
+    indices of the best, among the previous best (K) and the new ones (K). rank: as `Processor.rank`."""
     hypothesis_NK = torch.arange(final_NK.shape[1], device=final_NK.device).expand_as(final_NK)
     candidate_NM = torch.cat([rows.final_NK, final_NK], 1)
     for ranked in rank:
@@ -84,7 +84,8 @@ def read_finished(rows: SlotState, n_best: Sequence[int]) -> list[list[tuple[Hyp
 
 
 def stable_prefixes(rows: SlotState) -> list[list[int]]:
-    """The common prefix of all active hypotheses of each row and the best finished one, as far as it may be shown."""
+    """The common prefix of all active hypotheses of each row and the best finished one, up to the length that may be
+    shown."""
     finished = rows.final_NK, rows.final_length_NK, rows.final_parent_NK
     reader, (scores, lengths, *finals) = read(rows, [rows.score_NK, rows.length_N, *finished])
     prefixes = []
@@ -98,7 +99,7 @@ def stable_prefixes(rows: SlotState) -> list[list[int]]:
 
 
 def read(rows: SlotState, tensors: Sequence[Tensor]) -> tuple["HypothesisReader", list[Any]]:
-    """What hypotheses are read from, and other tensors, as lists, which are read from the device at once."""
+    """A reader of hypotheses, and other tensors as lists: all by one transfer from the device."""
     of_processors = [processor.to_read() for processor in rows.processors]
     flat = [tensor for each in of_processors for tensor in each]
     written, parent, *others = lists([rows.written_NKL, rows.parent_NKL, *tensors, *flat])
@@ -136,7 +137,7 @@ class HypothesisReader:
 
 
 def lists(tensors: Sequence[Tensor]) -> list[Any]:
-    """Tensors as lists of numbers, which are read from the device at once."""
+    """Tensors as lists of numbers, by one transfer from the device."""
     return [tensor.tolist() for tensor in to_host(tensors)]
 
 
@@ -151,7 +152,7 @@ def common_prefix(lists: Sequence[list[int]]) -> list[int]:
 
 
 def backtrace(parent: list[list[int]], hypothesis: int, length: int) -> list[int]:
-    """The path of a hypothesis with `length` words: its index before each word and after the last, (length + 1)."""
+    """The path of a hypothesis with `length` tokens: its index before each token and after the last, (length + 1)."""
     path = [hypothesis]
     for position in range(length - 1, -1, -1):
         path.append(parent[path[-1]][position])

@@ -3,7 +3,7 @@
 Offline search fills the table from an iterator, the service from its queue; both use the same search and ranking. The
 search does not depend on the kind of model, and encoder memory is never copied per hypothesis.
 
-Axes: N sentences in the table (rows), K hypotheses of each, T source positions, L output positions, C words that may
+Axes: N sentences in the table (rows), K hypotheses of each, T source positions, L output positions, C tokens that may
 come next.
 """
 
@@ -43,12 +43,13 @@ class SlotTable:
     """A beam search that sentences can enter and leave at any step.
 
     `width` is the widest beam allowed; narrower beams are masked. The caller limits the number of active sentences.
-    Further features of search are `processors`, which a sentence has or not; results of the others do not change.
+    Further features of search are `processors`: each sentence has its own, and the results of other sentences do not
+    depend on them.
 
     `sync_interval` is the number of steps between transfers to the host: by default 1 on a CPU, and 4 on other devices,
     where a transfer waits for the device. A sentence that finishes between two transfers is frozen on the device, so
     that its result does not depend on `sync_interval`. `search_step` takes a step; it can be a compiled one.
-    `kind_V`: what each token of the vocabulary is for processors (`NewRows`), by default a word of its own.
+    `kind_V`: the kind of each token of the vocabulary for processors (`NewRows`), by default a word of its own.
     """
 
     def __init__(
@@ -108,7 +109,7 @@ class SlotTable:
 
     @torch.inference_mode()
     def step(self) -> None:
-        """Extends each hypothesis of each unfinished sentence by one word. Never waits for the device."""
+        """Extends each hypothesis of each unfinished sentence by one token. Never waits for the device."""
         if self.rows is None or self.memory is None:
             return
         self.step_count += 1
@@ -158,7 +159,8 @@ class SlotTable:
         self._compact([i for i, request in enumerate(self.requests) if request.key not in keys])
 
     def _compact(self, rows: list[int]) -> None:
-        """Keeps only these rows, and reduces the capacity to the longest remaining sentence and candidates."""
+        """Keeps only these rows, and reduces the capacity to the longest remaining sentence and list of candidate
+        tokens."""
         if len(rows) == self.active:
             return
         self.requests = [self.requests[i] for i in rows]
@@ -186,7 +188,7 @@ class SlotTable:
         self.memory, self.rows = memory.map(to_contiguous), replace(rows, processors=placed).map(to_contiguous)
 
     def _index(self, rows: Sequence[int]) -> Tensor:
-        """The numbers of rows on the device."""
+        """The row indices as a tensor on the device."""
         return to_device([torch.tensor(rows)], self.device)[0]
 
     def _sizes(
@@ -196,7 +198,7 @@ class SlotTable:
         capacity: dict[str, int],
         outputs: int,
     ) -> dict[str, int]:
-        """The size of every axis that varies: of the sources, those of all processors, and their own ones."""
+        """The size of every axis that varies: sources, axes that processors share, and axes of a single processor."""
         common = {OUTPUTS: outputs, POSITIONS: next(iter(capacity.values()))}
         own = {axis: size for kind in kinds for axis, size in kind.sizes(requests).items()}
         return {**capacity, **common, WORDS: capacity.get(TARGET, len(self.kind_V)), **own}
@@ -204,11 +206,11 @@ class SlotTable:
     def _new(
         self, requests: Sequence[SearchRequest], dtype: torch.dtype, candidates: CandidateInput | None = None
     ) -> NewRows:
-        """What processors may know of these sentences."""
+        """The new rows of these sentences, as processors receive them."""
         return NewRows(requests, self.width, dtype, self.kind_V, candidates)
 
     def _falls(self, row: int, hypotheses: Sequence[tuple[Hypothesis, list[int]]]) -> list[Tensor]:
-        """By how much the score of each hypothesis of a row falls at every step (L); nothing without attention."""
+        """The decrease of the score of each hypothesis of a row at every step (L); nothing without attention."""
         request = self.requests[row]
         if not request.with_attention:
             return []
@@ -225,20 +227,20 @@ class SlotTable:
     ) -> SearchResult:
         """The result of a finished row, from its hypotheses, their paths and, first in `falls`, its `_falls`."""
         request = self.requests[row]
-        added = [self._added(request, best.ids) for best, _ in hypotheses]  # which results are without
+        added = [self._added(request, best.ids) for best, _ in hypotheses]  # results exclude it
         best = [
             replace(one, log_probability=one.log_probability - sum(own)) if own else one
             for (one, _), own in zip(hypotheses, added, strict=True)
         ]
         if not request.with_attention:
             return SearchResult(request.key, best)
-        # a token's log-probability is by how much the score falls without what is added to it
+        # a token's log-probability is the decrease of the score, without what processors added to it
         logs = [[fall - change for fall, change in zip(next(falls), own, strict=True)] for own in added]
         paths = [path for _, path in hypotheses]
         return SearchResult(request.key, best, self._attention_weights(row, paths), logs)
 
     def _added(self, request: SearchRequest, ids: Sequence[int]) -> list[float]:
-        """What processors have added to the log-probability of each token of an output."""
+        """The sum that processors have added to the log-probability of each token of an output."""
         assert self.rows is not None
         changes = [processor.added(request, ids) for processor in self.rows.processors]
         return [sum(own) for own in zip([0.0] * len(ids), *(change for change in changes if change), strict=True)]

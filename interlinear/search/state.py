@@ -21,18 +21,18 @@ from interlinear.text import BEGIN, PAD
 class SlotState:
     """The search state of all sentences in the table; the first axis of every tensor is N.
 
-    processors: those that a sentence wants, in the order in which they act.
+    processors: of all features that a sentence wants, in the order in which they act.
     """
 
     state: State
-    token_NK: Tensor  # the last word of each active hypothesis
+    token_NK: Tensor  # the last token of each active hypothesis
     score_NK: Tensor  # log-probability; -inf where there is no hypothesis
-    length_N: Tensor  # number of words decoded so far
-    written_NKL: Tensor  # the word that each step appended to each hypothesis
+    length_N: Tensor  # number of tokens decoded so far
+    written_NKL: Tensor  # the token that each step appended to each hypothesis
     parent_NKL: Tensor  # back-pointer to the hypothesis that was extended, so that no history is copied
     final_NK: Tensor  # ranking scores of finished hypotheses, best first; -inf for unused entries
     final_log_NK: Tensor  # their log-probability
-    final_length_NK: Tensor  # their number of words
+    final_length_NK: Tensor  # their number of tokens
     final_parent_NK: Tensor  # the hypothesis that ended
     ended_N: Tensor  # number of finished hypotheses
     done_N: Tensor  # True if the sentence is finished; a step no longer changes its results
@@ -50,7 +50,7 @@ class SlotState:
         return self._mapped(change, tuple(each.map(change) for each in self.processors))
 
     def map_rows(self, change: Callable[[Tensor], Tensor]) -> "SlotState":
-        """Applies a function to every tensor, apart from what processors have of the table as a whole."""
+        """Applies a function to every tensor, apart from processors' tensors of the table as a whole."""
         return self._mapped(change, tuple(each.map_rows(change) for each in self.processors))
 
     def _mapped(self, change: Callable[[Tensor], Tensor], processors: tuple[Processor, ...]) -> "SlotState":
@@ -62,7 +62,7 @@ class SlotState:
         return self.map_rows(lambda tensor: tensor.index_select(0, index))
 
     def concatenate(self, other: "SlotState") -> "SlotState":
-        """These rows followed by those of `other`, which has the same sizes and processors."""
+        """These rows followed by the rows of `other`, which has the same sizes and processors."""
         first, second = vars(self), vars(other)
         tensors = {n: torch.cat([v, second[n].to(v.dtype)]) for n, v in first.items() if isinstance(v, Tensor)}
         state = replace(
@@ -72,7 +72,7 @@ class SlotState:
         return SlotState(state=state, processors=tuple(one.concatenate(two) for one, two in pairs), **tensors)
 
     def with_processors(self, kinds: Sequence[type[Processor]], new: NewRows) -> "SlotState":
-        """The rows with processors of these kinds: those that they have, and others from their start."""
+        """The rows with processors of these kinds: present ones stay, missing ones start."""
         present = {type(processor): processor for processor in self.processors}
         if missing := [kind.start(new) for kind in kinds if kind not in present]:
             started, _ = to_device_together(missing, [], self.done_N.device)
@@ -80,7 +80,7 @@ class SlotState:
         return replace(self, processors=tuple(present[kind] for kind in kinds))
 
     def resize(self, sizes: Mapping[str, int]) -> "SlotState":
-        """Pads or trims every axis that varies to a size: that of each source, and of the axes of processors."""
+        """Pads or trims every axis that varies, of sources and processors, to its size."""
         outputs = sizes[OUTPUTS]
         return replace(
             self,
@@ -92,7 +92,7 @@ class SlotState:
 
 
 def initial_rows(state: State, kinds: Sequence[type[Processor]], new: NewRows, device: torch.device) -> SlotState:
-    """New rows: one empty hypothesis per sentence, and processors of these kinds. state: before the first word."""
+    """New rows: one empty hypothesis per sentence, and processors of these kinds. state: before the first token."""
     n, k = len(new.requests), new.hypotheses
     outputs = round_up_outputs(max(request.max_length for request in new.requests) + 1)
     options = [request.options for request in new.requests]
@@ -117,7 +117,7 @@ def initial_rows(state: State, kinds: Sequence[type[Processor]], new: NewRows, d
         written_NKL=zeros.new_full((n, k, outputs), PAD),
         parent_NKL=zeros.new_zeros((n, k, outputs)),
         final_NK=empty,
-        final_log_NK=empty.clone(),  # not the same tensor: a step is compiled for what is the same
+        final_log_NK=empty.clone(),  # not the same tensor: a compiled step is specialised on tensors that are identical
         final_length_NK=zeros,
         final_parent_NK=zeros.clone(),
         ended_N=zeros[:, 0].clone(),
@@ -130,8 +130,8 @@ def initial_rows(state: State, kinds: Sequence[type[Processor]], new: NewRows, d
 def to_device_together(
     processors: Sequence[Processor], others: Sequence[Tensor], device: torch.device
 ) -> tuple[list[Processor], list[Tensor]]:
-    """Processors and other tensors on a device, by one transfer. Not as parts of one tensor: a step is compiled for
-    tensors that begin their memory."""
+    """Processors and other tensors on a device, by one transfer. Not as views of one tensor: a compiled step is
+    specialised on tensors with storage offset 0."""
     tensors = [tensor for processor in processors for tensor in tensors_of(processor)]
     copies = iter([tensor.clone() for tensor in to_device([*tensors, *others], device)])
     return [processor.map(lambda _: next(copies)) for processor in processors], list(copies)

@@ -1,7 +1,7 @@
 """One step of beam search for all rows of a table: a function of tensors that reads no value on the host, so that it
 can be compiled (`compiled.py`).
 
-Axes: N sentences in the table (rows), K hypotheses of each, T source positions, L output positions, C words that may
+Axes: N sentences in the table (rows), K hypotheses of each, T source positions, L output positions, C tokens that may
 come next, R readout.
 """
 
@@ -34,7 +34,7 @@ class StepResult:
         return StepResult(self.rows.map(change), self.attention_weights.map_all(change), change(self.readout_NKR))
 
     def map_rows(self, change: Callable[[Tensor], Tensor]) -> "StepResult":
-        """Applies a function to every tensor, apart from what processors have of the table as a whole."""
+        """Applies a function to every tensor, apart from processors' tensors of the table as a whole."""
         return replace(self.map(change), rows=self.rows.map_rows(change))
 
 
@@ -43,7 +43,7 @@ SearchStep = Callable[[EncoderDecoder, Memory, SlotState], StepResult]
 
 
 def search_step(model: EncoderDecoder, memory: Memory, rows: SlotState) -> StepResult:
-    """Extends each hypothesis of each unfinished sentence by one word. Never waits for the device."""
+    """Extends each hypothesis of each unfinished sentence by one token. Never waits for the device."""
     width = rows.token_NK.shape[1]
     state, readout_NKR, attention_weights = model.step(memory, rows.state, rows.token_NK)
     log_NKC, word_NC = model.next_words(memory, readout_NKR)  # a special symbol's column is its id
@@ -57,7 +57,7 @@ def search_step(model: EncoderDecoder, memory: Memory, rows: SlotState) -> StepR
     end_NK = log_NKC[..., END].clone()
     log_NKC[..., END] = -torch.inf
 
-    # Continuations: the best K words of each hypothesis, and of these the best K in total.
+    # Continuations: the best K tokens of each hypothesis, and of these the best K in total.
     last_N1 = (rows.length_N >= rows.max_N)[:, None]
     k = min(width, log_NKC.shape[-1])
     best_NKk, column_NKk = best_columns(log_NKC, k)

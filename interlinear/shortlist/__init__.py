@@ -1,4 +1,4 @@
-"""Lexical shortlists: the target words that search may write for a sentence, chosen by the tokens of its source."""
+"""Lexical shortlists: the target tokens that search may write for a sentence, chosen by the tokens of its source."""
 
 from interlinear.shortlist.link_counts import LinkCounts, build_shortlist
 from interlinear.shortlist.shortlist import Coverage, Shortlist, coverage

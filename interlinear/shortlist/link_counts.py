@@ -65,8 +65,8 @@ def build_shortlist(
     """The shortlist with the `words` likeliest target tokens of every source token and the `frequent` ones.
 
     links: of every text source. target_counts: how often each target token occurs. tokenizers: of the text sources and
-    the target. A source token's list also has the target token with the same characters, if there is one, so that
-    names and numbers can be copied that no link was counted for.
+    the target. A source token's list also has the target token with the same characters, if there is one, so that names
+    and numbers without counted links can be copied.
     """
     target = tokenizers[TARGET]
     special = np.arange(len(target.config.reserved))
@@ -92,7 +92,7 @@ def attention_links(
     attention_weights: AttentionWeights,
     best: AttentionReading,
 ) -> Iterator[tuple[str, TokenLinks]]:
-    """The links of every pair and source of a batch: those between words, as `interlinear align` has them.
+    """The links between words of every pair and source of a batch, as in `interlinear align`.
 
     attention_weights: of forced decoding, (B, 1, L, ...); best: the model's best reading, or else the attention of a
     source that lacks its kind.
@@ -114,6 +114,6 @@ def word_links(source: TextWithWords, target: TextWithWords, links: Collection[t
 
 
 def tokens_of_words(text: TextWithWords) -> list[list[int]]:
-    """The tokens of each word of a text: those that share a character with it."""
+    """The tokens of each word of a text: every token that shares a character with it."""
     spans = list(zip(text.encoded.ids, text.encoded.offsets, strict=True))
     return [[token for token, (a, b) in spans if a < end and start < b] for start, end in text.words]

@@ -1,6 +1,6 @@
-"""A lexical shortlist: for every source token the target tokens that it may be translated by, and its file.
+"""A lexical shortlist: for every source token the target tokens that may translate it; and its file.
 
-Search then computes the output layer for a few hundred words instead of the whole vocabulary (Jean et al. 2015,
+Search then computes the output layer for a few hundred tokens instead of the whole vocabulary (Jean et al. 2015,
 section 3.3; L'Hostis et al. 2016, "Vocabulary Selection Strategies for Neural Machine Translation"). "Words" here are
 tokens: entries of a vocabulary.
 """
@@ -21,32 +21,32 @@ from interlinear.text import PAD, Tokenizer
 
 FORMAT = 1
 DESCRIPTION = "shortlist"  # key of the file's metadata: one, since safetensors writes several in any order
-COMMON, ENDS, WORDS = "common", "ends", "words"  # names of the file's arrays; those of a source have its name before
+COMMON, ENDS, WORDS = "common", "ends", "words"  # names of the file's arrays, prefixed by the source's name
 
 
 @dataclass(frozen=True, eq=False)
 class WordLists:
-    """For every token of one source a list of target words: that of token i is words[ends[i - 1] : ends[i]]."""
+    """For every token of one source a list of target tokens: words[ends[i - 1] : ends[i]] for token i."""
 
     ends: np.ndarray  # int64, one for each token
     words: np.ndarray  # int32
 
     def of(self, token: int) -> np.ndarray:
-        """The words of a token."""
+        """The target tokens of a source token."""
         return self.words[self.ends[token - 1] if token else 0 : self.ends[token]]
 
     @classmethod
     def join(cls, lists: Sequence[np.ndarray]) -> "WordLists":
-        """From one list for each token."""
+        """From one list for each source token."""
         ends = np.cumsum([len(words) for words in lists], dtype=np.int64)
         return cls(ends, np.concatenate([np.empty(0, np.int32), *lists]).astype(np.int32))
 
 
 @dataclass(frozen=True, eq=False)
 class Shortlist:
-    """The words of every source token, by source, and the common words, which every sentence has.
+    """The target tokens of every source token, by source, and the common tokens, which every sentence may use.
 
-    Common words include all special symbols. `tokenizers`: the SHA-256 of every source's tokenizer and the target's,
+    Common tokens include all special symbols. `tokenizers`: the SHA-256 of every source's tokenizer and the target's,
     to which the ids belong.
     """
 
@@ -55,14 +55,15 @@ class Shortlist:
     tokenizers: Mapping[str, str]
 
     def words(self, sources: Mapping[str, Sequence[int]]) -> np.ndarray:
-        """The words for one sentence, ascending, each once; `sources` are its token ids without END, by source."""
+        """The tokens for one sentence, ascending, each once; `sources` are its token ids without END, by source."""
         chosen = [self.lists[name].of(token) for name, ids in sources.items() for token in set(ids)]
         return np.unique(np.concatenate([self.common, *chosen]))
 
     def candidates(
         self, rows: Sequence[Mapping[str, Sequence[int]]], added: Sequence[Sequence[int]] | None = None
     ) -> CandidateInput:
-        """The words for every sentence of a batch, each by its own sources alone, and what is added to each."""
+        """The tokens for every sentence of a batch, which depend on its sources alone, and the tokens that are added to
+        each."""
         words = [self.words(sources) for sources in rows]
         if added is not None:
             words = [np.union1d(own, np.array(more, own.dtype)) for own, more in zip(words, added, strict=True)]
@@ -74,7 +75,7 @@ class Shortlist:
 
     @classmethod
     def union(cls, shortlists: Sequence["Shortlist"]) -> "Shortlist":
-        """The words of any of several shortlists of the same vocabularies."""
+        """The union of several shortlists of the same vocabularies."""
         first, *others = shortlists
         if not others:
             return first
@@ -100,7 +101,7 @@ class Shortlist:
 
     @classmethod
     def load(cls, path: Path, tokenizers: Mapping[str, Tokenizer]) -> "Shortlist":
-        """Read a file written by `save`; `tokenizers` are those of the text sources and the target.
+        """Read a file written by `save`; `tokenizers`: of the text sources and the target.
 
         Raises BundleError for a file that is no shortlist, or of another vocabulary.
         """
@@ -155,7 +156,7 @@ def fingerprints(tokenizers: Mapping[str, Tokenizer]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Coverage:
-    """Counts over sentences: candidate words, tokens of the outputs, and those of them that are candidates."""
+    """Counts over sentences: candidate tokens, tokens of the outputs, and output tokens that are candidates."""
 
     sentences: int = 0
     candidates: int = 0
@@ -169,7 +170,7 @@ class Coverage:
 
     @property
     def candidates_each(self) -> float:
-        """Candidate words of a sentence, on average."""
+        """Candidate tokens of a sentence, on average."""
         return self.candidates / max(1, self.sentences)
 
 

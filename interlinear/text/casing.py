@@ -1,5 +1,5 @@
-"""The case of letters: a text in capitals, as a title, or with a small first letter is read in the forms that training
-saw, and its translation has the input's case (truecasing: Lita et al. 2003; Moses' `recaser/truecase.perl`).
+"""The case of letters: a text in capitals, as a title, or with a small first letter is encoded in the forms of the
+training text, and its translation gets the input's case (truecasing: Lita et al. 2003; Moses' `recaser/truecase.perl`).
 """
 
 import re
@@ -24,7 +24,7 @@ Case = Literal["capitals", "title", "small"]  # of a text; `small`: its first le
 
 @dataclass(frozen=True)
 class Casing:
-    """The forms that a training text has of its words.
+    """The written forms of the words of a training text.
 
     words: the most frequent form of each word inside sentences. capitalised: whether sentences begin with a capital
     letter. rare_capitalised: whether the rarest words do, as in German, where they are nouns.
@@ -36,7 +36,7 @@ class Casing:
 
     @cached_property
     def forms(self) -> dict[str, str]:
-        """The forms by words in small letters; those with ß also by their spelling in capitals."""
+        """The forms by words in small letters; words with ß also by their spelling in capitals."""
         capitals = {small(word).replace("ß", "ss"): word for word in self.words if "ß" in word}
         return capitals | {small(word): word for word in self.words}
 
@@ -45,7 +45,7 @@ class Casing:
         return self.forms.get(small(word))
 
     def restored(self, text: str, kept: Sequence[Span] = ()) -> tuple[MappedText, Case | None]:
-        """A text in the forms of the training text, and the case that it has; the text itself and None where it is
+        """A text in the forms of the training text, and its original case; the text itself and None if its case is
         ordinary. kept: spans that do not change."""
         words = [m for m in WORD.finditer(text) if has_case(m[0]) and not inside(m.span(), kept)]
         case = self._case(text, [m[0] for m in words])
@@ -77,14 +77,14 @@ class Casing:
         return "small" if self.capitalised and words[0][0].islower() else None
 
     def _unknown(self, word: str, case: Case) -> str:
-        """The form of a word that is not known: of a title as it is."""
+        """The form of an unknown word: in a title unchanged."""
         if case == "title":
             return word
         return capital_first(small(word)) if self.rare_capitalised else small(word)
 
 
 def joined(mapped: MappedText, text: str, start: int, end: int, form: str) -> MappedText:
-    """The text with more behind it: the characters [start, end) of the original one in another form."""
+    """The text, followed by the characters [start, end) of the original text in another form."""
     assert mapped.spans is not None
     if len(form) == end - start:
         spans = [(i, i + 1) for i in range(start, end)]
@@ -94,8 +94,8 @@ def joined(mapped: MappedText, text: str, start: int, end: int, form: str) -> Ma
 
 
 def recased(text: str, case: Case, forms: "Casing | None", kept: Sequence[Span] = ()) -> str:
-    """An output in a case. forms: of the output's language: a first word that is not written small stays as it is.
-    kept: spans that do not change, of terms."""
+    """An output in a case. forms: of the output's language; a first word that is not usually lower-case stays
+    unchanged. kept: spans of terms, which do not change."""
     letters = list(text)
     for i, word in enumerate(WORD.finditer(text)):
         if inside(word.span(), kept):
@@ -119,7 +119,7 @@ class CasingCounter:
         self._lines = self._capital = 0
 
     def watch(self, lines: Iterable[str]) -> Iterator[str]:
-        """The lines, which are counted as they pass."""
+        """The lines, unchanged; each is counted when it is read."""
         for line in lines:
             if self._lines < COUNTED_LINES:
                 self._count(line)
@@ -133,7 +133,7 @@ class CasingCounter:
             self._words.update(words[1:])
 
     def casing(self) -> Casing | None:
-        """What was counted; None where no word has a case, or all are small."""
+        """The counted forms; None if no word has a case, or all are lower-case."""
         by_word: dict[str, Counter[str]] = {}
         for word, count in sorted(self._words.items()):
             if has_case(word):
@@ -154,7 +154,7 @@ def has_case(word: str) -> bool:
 
 
 def inside(span: Span, kept: Sequence[Span]) -> bool:
-    """Whether a span overlaps one that is kept."""
+    """Whether a span overlaps a kept one."""
     return any(start < span[1] and span[0] < end for start, end in kept)
 
 

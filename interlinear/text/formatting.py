@@ -1,4 +1,4 @@
-"""The edges of an output as those of its source: marks at begin and end, and the case of the first letter.
+"""Makes the edges of an output like its source's: marks at the beginning and end, and the case of the first letter.
 
 For `preserve_formatting` (DeepL's parameter), and for parts of a divided sentence, which a model writes as sentences.
 """
@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from interlinear.text.tokenizer import Tokenizer
 from interlinear.text.words import Span
 
-# A mark and its forms in other scripts, which mean the same.
+# A mark and its equivalents in other scripts.
 SAME_MARKS = {".": "。", "!": "！", "?": "？؟", ",": "，、،", ";": "；؛", ":": "：", "…": ""}
 PLAIN = {form: mark for mark, forms in SAME_MARKS.items() for form in forms}
-WRITTEN = {  # languages that have a form of their own
+WRITTEN = {  # languages with their own form
     "zh": {".": "。", "!": "！", "?": "？", ",": "，", ";": "；", ":": "："},
     "ja": {".": "。", "!": "！", "?": "？", ",": "、", ";": "；", ":": "："},
     "ar": {"?": "؟", ",": "،", ";": "؛"},
@@ -37,7 +37,7 @@ class FormattedText:
 
 @dataclass(frozen=True)
 class Edges:
-    """The edges of an output that are made like its source's."""
+    """The edges that an output copies from its source."""
 
     begin: bool = True
     end: bool = True
@@ -62,9 +62,9 @@ class Edges:
         language: str | None,
         kept: Sequence[Span] = (),
     ) -> FormattedText:
-        """The output with these edges. A letter becomes small only if the word is usually so.
+        """The output with these edges. A letter becomes small only if the word usually is.
 
-        is_small: whether a word of the output's language is usually so (`is_usually_small`). kept: spans of the output
+        is_small: whether a word of the output's language usually is (`is_usually_small`). kept: spans of the output
         that do not change, of terms.
         """
         start, end, prefix, suffix = 0, len(output), "", ""
@@ -88,20 +88,20 @@ class Edges:
 
 
 def found(match: re.Match[str] | None) -> re.Match[str]:
-    """The match of a pattern that matches every text, as it matches nothing too."""
+    """The match of a pattern that matches every text, also with an empty match."""
     assert match is not None
     return match
 
 
 def edges_of_parts(count: int, ends_too: bool = False) -> list[Edges]:
-    """For each part of a divided sentence the edges that are inside the sentence; `ends_too`: and those of the sentence
+    """For each part of a divided sentence the edges inside the sentence; `ends_too`: and the edges of the sentence
     itself."""
     return [Edges(begin=i > 0 or ends_too, end=i + 1 < count or ends_too) for i in range(count)]
 
 
 def begin_of(source: str, output: str) -> tuple[int, str]:
-    """How many characters of the output's begin are replaced, and by what: as the source begins with a dash, a bullet
-    or dots, or without."""
+    """The number of characters to replace at the output's beginning, and their replacement: the source's dash, bullet
+    or dots, or none."""
     wanted, present = found(BEGIN_MARKS.match(source)), found(BEGIN_MARKS.match(output))
     if wanted[0].strip() == present[0].strip():
         return 0, ""
@@ -109,8 +109,8 @@ def begin_of(source: str, output: str) -> tuple[int, str]:
 
 
 def end_of(source: str, output: str, language: str | None) -> tuple[int, str]:
-    """From which character on the output's end is replaced, and by what: the marks with which the source ends, in the
-    form that the language has."""
+    """The character from which the output's end is replaced, and the replacement: the marks at the source's end, in the
+    language's form."""
     (_, wanted), (start, present) = split_end(source), split_end(output)
     if wanted == present:
         return len(output), ""
@@ -119,7 +119,8 @@ def end_of(source: str, output: str, language: str | None) -> tuple[int, str]:
 
 
 def split_end(text: str) -> tuple[int, str]:
-    """Where the marks at the end of a text begin, with the space before them, and the marks in their plain forms."""
+    """The position of the marks at the end of a text, with the space before them, and the marks in their plain
+    forms."""
     content = text.rstrip(MARKS)
     return len(content.rstrip()), "".join(PLAIN.get(mark, mark) for mark in text[len(content) :])
 
@@ -141,8 +142,8 @@ def first_letter(source: str, output: str, is_small: Callable[[str], bool]) -> s
 def is_usually_small(word: str, tokenizer: Tokenizer, language: str | None) -> bool:
     """Whether a word is written with a small letter inside a sentence, as far as its language's vocabulary knows.
 
-    Pieces stand in a vocabulary by their frequency: of a noun of German, or a name, the capital form is first, or the
-    only one.
+    Vocabularies are sorted by frequency: for a German noun, or a name, the capitalised form comes first, or is the only
+    one.
     """
     if word[1:] != word[1:].lower() or (word == "I" and (language or "en").lower().split("-")[0] == "en"):
         return False

@@ -18,13 +18,13 @@ JOINERS = "\u200c\u200d\ufe0f"  # belong to the character before them
 REACH = 200  # characters on both sides of the middle where a place to divide is sought first
 LONGEST_MATCH = 100  # characters of white space or marks at which a match can begin before its end
 
-LONGEST_TOKEN = 50  # characters of a token, far more than vocabularies have
-BYTE_TOKENS = 2  # most tokens of a byte: one, and one for the begin of a word
+LONGEST_TOKEN = 50  # upper bound of the characters of a token, far above any vocabulary's longest
+BYTE_TOKENS = 2  # maximum tokens of a byte: one, and one for the beginning of a word
 
 
 def is_surely_within(text: str, limit: int) -> bool:
-    """Whether a text has at most `limit` tokens whatever the vocabulary, as most sentences have: it need not be encoded
-    to know."""
+    """Whether a text has at most `limit` tokens with any vocabulary, which is true for most sentences: decides without
+    encoding."""
     if len(text) * BYTE_TOKENS > limit:
         return False
     written = unicodedata.normalize("NFC", text).encode("utf-8", "surrogatepass")
@@ -32,14 +32,14 @@ def is_surely_within(text: str, limit: int) -> bool:
 
 
 def is_surely_beyond(text: str, limit: int) -> bool:
-    """Whether a text has more than `limit` tokens by its length alone: it need not be encoded to know."""
+    """Whether a text has more than `limit` tokens by its length alone: decides without encoding."""
     return len(text) > LONGEST_TOKEN * limit
 
 
 def divide(text: str, span: Span, fits: Callable[[Span], bool], kept: Sequence[Span] = ()) -> list[Span]:
     """The spans of parts of a sentence that fit, each about half of a longer one, without white space around.
 
-    span: the sentence in the text. kept: spans that are never divided, of terms; a part that cannot be divided is
+    span: the sentence in the text. kept: spans that are never divided, of terms; a part that cannot be divided may be
     longer than what fits.
     """
     parts: list[Span] = []
@@ -82,9 +82,9 @@ def place_to_divide(text: str, span: Span, kept: Sequence[Span] = ()) -> int | N
 
 
 def nearest(places: Callable[[Span], Iterable[int]], within: Span, middle: int, kept: Sequence[Span]) -> int | None:
-    """The place nearest to the middle that is inside no kept span; None if there is none.
+    """The place nearest to the middle outside all kept spans; None if there is none.
 
-    It is sought wider and wider around the middle, so that texts of any length are divided in linear time.
+    The search widens step by step around the middle, so that texts of any length are divided in linear time.
     """
     reach = REACH
     while within[0] <= within[1]:
@@ -105,7 +105,7 @@ def is_inside(place: int, spans: Sequence[Span]) -> bool:
 
 
 def ends_of(pattern: "re.Pattern[str]", text: str, span: Span, within: Span) -> Iterator[int]:
-    """The ends of a pattern's matches inside a span, of those from one offset to another."""
+    """The ends of a pattern's matches inside a span, between two offsets."""
     for match in pattern.finditer(text, max(span[0], within[0] - LONGEST_MATCH), span[1]):
         if match.end() > within[1]:
             return
@@ -126,7 +126,8 @@ def begins_character(text: str, place: int) -> bool:
 
 
 def grouped(spans: Sequence[Span], fits: Callable[[Span], bool]) -> list[Span]:
-    """As few spans of neighbouring sentences as fit, from the first on; a sentence that does not fit stays alone."""
+    """The fewest spans of neighbouring sentences that fit, from the first on; a sentence that does not fit stays
+    alone."""
     groups: list[Span] = []
     for start, end in spans:
         if groups and fits((groups[-1][0], end)):

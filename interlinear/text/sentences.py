@@ -27,11 +27,11 @@ _LINE_WITH_LETTERS = re.compile(r"[^\W\d_][^\n\r\v\f\x85\u2028\u2029]*")
 
 
 def split_sentences(text: str, language: str | None = None) -> list[tuple[int, int]]:
-    """Character spans of the sentences, without surrounding white space; a blank text has none. What has no letters,
-    such as a list's number or an emoji before a sentence, belongs to none, unless the text has nothing else.
+    """Character spans of the sentences, without surrounding white space; a blank text has none. Text without letters,
+    such as a list's number or an emoji before a sentence, belongs to no sentence, unless the text has nothing else.
 
-    Uses sentencex's rules and abbreviations for the language (ISO code); for None or an unsupported language those of
-    English. A line break does not end a sentence, but an empty line does.
+    Uses sentencex's rules and abbreviations for the language (ISO code); for None or an unsupported language the rules
+    of English. A line break does not end a sentence, but an empty line does.
     """
     from sentencex import segment
 
@@ -46,8 +46,8 @@ def split_sentences(text: str, language: str | None = None) -> list[tuple[int, i
 
 
 def with_letters(text: str, spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The spans that have letters, without the signs at their edges that are no marks of a sentence; all spans if none
-    has letters."""
+    """The spans that have letters, without signs at their edges that are not punctuation of a sentence; all spans if
+    none has letters."""
     found = [without_signs(text, start, end) for start, end in spans if any(map(str.isalpha, text[start:end]))]
     return found or list(spans)
 
@@ -81,9 +81,9 @@ def split_text(text: str, language: str | None, mode: SplitMode) -> list[tuple[i
 
 
 def sentence_separators(text: str, spans: Sequence[tuple[int, int]], target: str | None) -> list[str]:
-    """What stands before the first sentence, between sentences, and after the last, in a translation into a language:
-    the white space of the text, but at least a space between sentences where the language has them, and none where a
-    word was divided (`long_sentences.divide`)."""
+    """The separators before the first sentence, between sentences, and after the last, in a translation into a
+    language: the white space of the text, but at least a space between sentences where the language has them, and none
+    where a word was divided (`long_sentences.divide`)."""
     ends, starts = [0, *(end for _, end in spans)], [*(start for start, _ in spans), len(text)]
     separators = [text[end:start] for end, start in zip(ends, starts, strict=True)]
     if target not in UNSPACED_LANGUAGES:
@@ -95,8 +95,8 @@ def sentence_separators(text: str, spans: Sequence[tuple[int, int]], target: str
 
 
 def is_inside_word(text: str, place: int) -> bool:
-    """Whether a place is inside what spaces separate, in a script with spaces: before a letter or digit, and not behind
-    the end of a sentence or a character of a script without spaces."""
+    """Whether a place is inside a word of a script with spaces: before a letter or digit, and not after the end of a
+    sentence or a character of a script without spaces."""
     before = text[place - 1]
     return continues_word(text[place]) and not (before in SENTENCE_END or is_unspaced(before))
 
@@ -117,7 +117,7 @@ def fewest_of(texts: Iterable[str], most: int) -> int:
 
 
 def estimated_sentences(text: str) -> int:
-    """About the number of sentences by line, found in a small part of the time in which a text is split."""
+    """The approximate number of sentences by line, in a small fraction of the time of splitting."""
     return sum(1 for _ in _WRITTEN_LINE.finditer(text)) + sum(1 for _ in _SENTENCE_END_INSIDE.finditer(text))
 
 

@@ -1,7 +1,7 @@
 """SentencePiece's model files (`.spm`, `.model`): reading, writing, and the same ids and texts as that library's.
 
-A file is a protobuf message `ModelProto`, of which this reads the pieces, the kind of model and the normalizer. A file
-may come from anywhere: every length is checked, nothing is read recursively, and the normalizer's
+A file is a protobuf message `ModelProto`; this module reads its pieces, kind of model and normalizer. A file may come
+from anywhere: every length is checked, nothing is read recursively, and the normalizer's
 tables are checked before `tokenizers` reads them.
 """
 
@@ -22,7 +22,7 @@ from interlinear.text.vocabulary import BYTE_NAME
 
 VARINT, FIXED64, LENGTH, FIXED32 = 0, 1, 2, 5  # protobuf's types of fields
 UNIGRAM, BPE = 1, 2  # TrainerSpec.ModelType
-UNKNOWN_SURFACE = " \u2047 "  # what is written for an unknown piece
+UNKNOWN_SURFACE = " \u2047 "  # output for an unknown piece
 NEVER = "\ufdd2"  # a noncharacter before the names of pieces that no text matches
 
 DECODER = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()])
@@ -75,7 +75,7 @@ class SentencePieceModel:
         return model
 
     def check(self) -> None:
-        """Raises ValueError for what this module cannot segment by."""
+        """Raises ValueError for a model that this module cannot segment with."""
         if self.kind not in (UNIGRAM, BPE):
             raise ValueError("it is neither a unigram nor a BPE model")
         if [piece.type for piece in self.pieces].count(PieceType.UNKNOWN) != 1:
@@ -124,7 +124,7 @@ class SentencePieceModel:
 
     @cached_property
     def _rust(self) -> tokenizers.Tokenizer:
-        """Normalizer, and the model over a whole text, whose pieces may have spaces inside."""
+        """The normalizer, and the model over a whole text, whose pieces may have spaces inside."""
         unmatched = (PieceType.CONTROL, PieceType.UNUSED, PieceType.UNKNOWN)
         names = [NEVER + piece.text if piece.type in unmatched else piece.text for piece in self.pieces]
         unknown = next(n for n, piece in enumerate(self.pieces) if piece.type == PieceType.UNKNOWN)

@@ -116,8 +116,8 @@ class Tokenizer:
         return [encoding.ids for encoding in self._rust.encode_batch_fast(normalized)]
 
     def split_words(self, ids: Sequence[int]) -> list[str]:
-        """The words that subwords are parts of, `▁` before those after white space, from the ids of a normalised text:
-        no piece continues from one to the next."""
+        """The words that subwords are parts of, with `▁` before words after white space, from the ids of a normalised
+        text: no piece continues from one to the next."""
         first, end = len(self.config.reserved), len(self.config.reserved) + len(BYTES)
         written = b"".join(
             bytes([number - first])
@@ -131,8 +131,8 @@ class Tokenizer:
     def decode(self, ids: Sequence[int], unknown_words: Mapping[int, str] | None = None, raw: bool = False) -> str:
         """Convert ids to one line of text; begin, end and padding symbols produce no text.
 
-        `unknown_words`: words in place of those of positions in `ids`; an empty one has no text. `raw`: detokenize and
-        capitalise the output of a model that was trained on tokenised or lower-cased text.
+        `unknown_words`: replacements of the words at positions in `ids`; an empty one has no text. `raw`: detokenize
+        and capitalise the output of a model that was trained on tokenised or lower-cased text.
         """
         return self.decode_with_offsets(ids, unknown_words, raw).text
 
@@ -152,7 +152,7 @@ class Tokenizer:
         return decoded
 
     def word_spans(self, text: str, raw: bool = False) -> list[Span]:
-        """Spans of words: of tokenised text those between spaces (segmented words joined), else `word_spans(text)`."""
+        """Spans of words: in tokenised text separated by spaces (segmented words joined), else `word_spans(text)`."""
         if raw or not self.config.tokenised:
             return word_spans(text)
         spans: list[Span] = []
@@ -228,8 +228,8 @@ class Tokenizer:
 
     @cached_property
     def joined_ids(self) -> set[int]:
-        """The ids whose text continues the word before it, if that is a whole word: of pieces that begin with a letter
-        or digit, and of bytes, which write one."""
+        """The ids whose text continues the preceding whole word: of pieces that begin with a letter or digit, and of
+        bytes, which encode one."""
         config = self.config
         if not config.subwords:
             return set()
@@ -256,7 +256,8 @@ class Tokenizer:
 
     @cached_property
     def unseen_ids(self) -> frozenset[int]:
-        """The ids of what no training text had: the unknown word and, in subwords, the bytes of other characters."""
+        """The ids of text that was not in the training text: the unknown word and, in subwords, the bytes of other
+        characters."""
         first = len(self.config.reserved)
         return frozenset({UNKNOWN, *(range(first, first + len(BYTES)) if self.config.subwords else ())})
 

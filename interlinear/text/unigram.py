@@ -1,4 +1,4 @@
-"""Unigram vocabularies (Kudo 2018): training by SentencePiece, and the spans of characters that have no piece."""
+"""Unigram vocabularies (Kudo 2018): training by SentencePiece, and the spans of characters without a piece."""
 
 import io
 import re

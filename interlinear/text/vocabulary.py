@@ -19,8 +19,8 @@ LETTER_COVERAGE = 0.9999  # share of the training text's letters that have a pie
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """The pieces of a field by id, beginning with the special ones, and what segments words into them: `merges`, of BPE
-    in order of priority; `scores`, log-probabilities of a unigram model's pieces after the bytes."""
+    """The pieces of a field by id, beginning with the special ones, and the parameters that segment words: `merges`, of
+    BPE in order of priority; `scores`, log-probabilities of a unigram model's pieces after the bytes."""
 
     pieces: tuple[str, ...]
     merges: tuple[tuple[str, str], ...] = ()
@@ -46,7 +46,8 @@ class Vocabulary:
 
     @cached_property
     def beginnings(self) -> frozenset[str]:
-        """The subwords that others begin with: the left parts of merges, or what begins a unigram model's piece."""
+        """The subwords that others begin with: the left parts of merges, or the beginnings of a unigram model's
+        pieces."""
         if self.merges:
             return frozenset(left for left, _ in self.merges)
         return frozenset(piece[:end] for piece in self.pieces for end in range(1, len(piece)))
@@ -103,7 +104,7 @@ def learn_bpe(lines: Iterable[str], config: TextConfig) -> Vocabulary:
             yield line
 
     pipeline = pre_tokenizer_pipeline(config, models.BPE())
-    # Learn 50 % more pieces than needed, since those with rare letters are dropped.
+    # Learn 50 % more pieces than needed, since pieces with rare letters are dropped.
     trainer = trainers.BpeTrainer(
         vocab_size=config.vocabulary + config.vocabulary // 2, min_frequency=2, special_tokens=[], show_progress=False
     )

@@ -46,7 +46,7 @@ def word_spans(text: str) -> list[Span]:
 
 
 def spaced_spans(text: str) -> list[Span]:
-    """Spans of what spaces separate: the words of tokenised text."""
+    """Spans of the text between spaces: the words of tokenised text."""
     return [match.span() for match in re.finditer(r"\S+", text)]
 
 

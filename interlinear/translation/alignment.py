@@ -1,4 +1,4 @@
-"""The translation of a text from those of its sentences, with the words of both that belong together."""
+"""The translation of a text, joined from its sentences' translations, with the alignment of the words of both."""
 
 from collections.abc import Sequence
 from difflib import SequenceMatcher
@@ -15,10 +15,11 @@ Link = tuple[int, int]
 def align_answers(
     text: SplitText[M], answers: Sequence[GenerationResult | None], chosen: Sequence[str] | None = None
 ) -> AlignedText:
-    """The translation of a text from the formatted answers to its sentences; one without answer stays as it is.
+    """The translation of a text from the formatted answers to its sentences; a sentence without an answer stays
+    untranslated.
 
     A sentence without explanation is linked to its translation as a whole. `chosen`: the output of each sentence, by
-    default the best; another one has the links of the best (`carried_links`).
+    default the best; another output has the links of the best (`carried_links`).
     """
     sources = [sentence.texts[text.model.source] for sentence in text.sentences]
     outputs = chosen or [
@@ -34,8 +35,8 @@ def align_answers(
 def linked_words(
     source: str, answer: GenerationResult | None, output: str
 ) -> tuple[list[CharacterSpan], list[CharacterSpan], list[Link]]:
-    """The words of a sentence and of one of its outputs, and their links: of one without answer each word's to itself,
-    so that its tags stay where they are."""
+    """The words of a sentence and of one of its outputs, and their links. Without an answer each word is linked to
+    itself, so that tags stay where they are."""
     if answer is None and output == source and (words := word_spans(source)):
         return words, words, [(i, i) for i in range(len(words))]
     explanation = answer.explanation if answer else None
@@ -60,7 +61,7 @@ def carried_links(links: Sequence[Link], best: Sequence[str], other: Sequence[st
     """The links of the best translation for another one of the same search, which mostly has the same words.
 
     A word stands for the same source words where both translations have it: in the same order (difflib), else wherever
-    it stands. As many other words in a row that stand for as many others are taken to correspond in order.
+    it stands. A run of other words that replaces a run of equal length corresponds word by word.
     """
     place: dict[int, int] = {}
     for kind, start, end, other_start, other_end in SequenceMatcher(None, best, other, autojunk=False).get_opcodes():

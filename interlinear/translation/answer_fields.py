@@ -24,10 +24,10 @@ class AnswerField(ABC):
 
     @abstractmethod
     def of_sentence(self, source: str, answer: GenerationResult) -> Any:
-        """The value of a sentence, from its text and its result, whose first candidate is its translation."""
+        """The value of a sentence, from its text and its result, whose first output is its translation."""
 
     def merge(self, values: Sequence[Any]) -> Any:
-        """The value of a text from those of its sentences; of a blank text, from none."""
+        """The value of a text from its sentences' values, of which a blank text has none."""
         return list(values)
 
 

@@ -8,7 +8,7 @@ from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
 from interlinear.translation.language_tags import closest_language
 
-CERTAIN_ENOUGH = 0.1  # probability of a language among all; that of "The dog sleeps." is 0.23, of "Hund" 0.03
+CERTAIN_ENOUGH = 0.1  # probability of a language among all; "The dog sleeps." has 0.23, "Hund" 0.03
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class LanguageDetector:
 
     def guesses(self, text: str) -> list[LanguageGuess]:
         """Every served language, most probable first. A language unknown to the detector has probability 0; a variant
-        (de-AT) has that of its language."""
+        (de-AT) has the probability of its language."""
         probabilities: dict[str, float] = dict(self._identifier.rank(text))
         best = max(probabilities, key=lambda code: probabilities[code])
         guesses = []
@@ -51,11 +51,11 @@ class LanguageDetector:
 
 
 def guess_of(guesses: Sequence[LanguageGuess], language: str) -> LanguageGuess | None:
-    """The guess of a language or, where that is not among them, of the closest one."""
+    """The guess of a language or, if it is not served, of the closest one."""
     code = closest_language(language, [guess.language for guess in guesses])
     return next((guess for guess in guesses if guess.language == code), None)
 
 
 def is_certain(guess: LanguageGuess, probability: float = CERTAIN_ENOUGH) -> bool:
-    """Whether a text is in the guess's language: none is more probable, and it has this probability."""
+    """Whether a text is in the guess's language: no language is more probable, and its probability is at least this."""
     return guess.likeliest is None and guess.probability >= probability

@@ -1,11 +1,11 @@
-"""Language tags (BCP 47): English names, and the served language that a requested tag means."""
+"""Language tags (BCP 47): English names, and the served language for a requested tag."""
 
 from collections.abc import Iterable
 from functools import lru_cache
 
 import langcodes
 
-MAX_TAG = 35  # characters of a tag that is looked at (RFC 5646, 4.4.1)
+MAX_TAG = 35  # longest tag that is parsed, in characters (RFC 5646, 4.4.1)
 SAME_LANGUAGE = 1  # largest CLDR distance of two codes that are taken for one language, as nb and no, or cmn and zh
 LIBRETRANSLATE_CODES = {"pb": "pt-BR", "zt": "zh-Hant"}  # LibreTranslate's former codes, which it still accepts
 VARIANTS = {"Hans": "simplified", "Hant": "traditional", "Latn": "Latin", "Cyrl": "Cyrillic", "BR": "Brazil"}

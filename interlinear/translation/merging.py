@@ -1,4 +1,4 @@
-"""The candidates of a text, and its explanation, from those of its sentences."""
+"""The outputs of a text, and its explanation, merged from its sentences' outputs and explanations."""
 
 import heapq
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from interlinear.generation.request import Candidate, GenerationResult
 
 
 def combined_candidates(answers: Sequence[GenerationResult], count: int) -> list[list[Candidate]]:
-    """The best combinations of one candidate of each answer, best first."""
+    """The best combinations of one output of each answer, best first."""
     scores = [[candidate.score for candidate in answer.candidates] for answer in answers]
     return [
         [answer.candidates[choice.get(i, 0)] for i, answer in enumerate(answers)]
@@ -18,7 +18,7 @@ def combined_candidates(answers: Sequence[GenerationResult], count: int) -> list
 
 
 def joined_candidate(text: str, parts: Sequence[Candidate]) -> Candidate:
-    """The candidate of a text from those of its sentences; its score is the mean of theirs."""
+    """The output of a text from one output of each sentence; its score is the mean of their scores."""
     return Candidate(
         text,
         sum(part.score for part in parts) / len(parts),
@@ -29,8 +29,8 @@ def joined_candidate(text: str, parts: Sequence[Candidate]) -> Candidate:
 
 def best_combinations(scores: Sequence[Sequence[float]], count: int) -> list[dict[int, int]]:
     """The best choices of one item from each list, best first by the sums of scores; each list is sorted best first.
-    A choice maps a list's index to the index of the chosen item, where that is not 0."""
-    # The best n choices differ only in the n lists whose second item loses least.
+    A choice maps a list's index to the index of the chosen item, if that is not 0."""
+    # The best n choices differ only in the n lists with the smallest loss of score to their second item.
     losses = sorted(
         (list_scores[0] - list_scores[1], i) for i, list_scores in enumerate(scores) if len(list_scores) > 1
     )
@@ -52,7 +52,8 @@ def best_combinations(scores: Sequence[Sequence[float]], count: int) -> list[dic
 def merge_explanations(
     parts: Sequence[Explanation], source_offsets: Sequence[int], target_offsets: Sequence[int]
 ) -> Explanation:
-    """One explanation from those of sentences, which start at these offsets; attention across sentences is 0.
+    """One explanation from the explanations of sentences, which start at these offsets; attention across sentences is
+    0.
 
     `symmetrized` only if all of them are: otherwise without `links`. `sources`, whose words are of one sentence, are
     left out.
@@ -123,13 +124,14 @@ def shift_term(term: TermLocation, source: int, target: int) -> TermLocation:
 def concatenate_by_name(
     parts: Sequence[dict[str, list[float]] | None], words: Sequence[int]
 ) -> dict[str, list[float]] | None:
-    """The numbers of each name for the words of all sentences."""
+    """By name, the values for the words of all sentences."""
     names = {name for part in parts for name in part or {}}
     return {name: concatenate([(part or {}).get(name) for part in parts], words) or [] for name in names} or None
 
 
 def concatenate(parts: Sequence[Sequence[float | None] | None], words: Sequence[int]) -> list[Any] | None:
-    """Per-word numbers of all sentences, 0 in those without; None if the model has none. `words`: of each sentence."""
+    """Values per word of all sentences, 0 in sentences without them; None if no sentence has them. `words`: of each
+    sentence."""
     if all(part is None for part in parts):
         return None
     return [number for part, count in zip(parts, words, strict=True) for number in (part or [0.0] * count)]

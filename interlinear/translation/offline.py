@@ -1,4 +1,4 @@
-"""Searches of a whole input in this process, through a pivot language where it has one."""
+"""Searches of a whole input in this process, also through a pivot language."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -49,8 +49,8 @@ class OfflineModel:
 def search(
     model: OfflineModel, pivot: Step[OfflineModel] | None, searches: Iterable[Search[OfflineModel] | RequestError]
 ) -> Iterator[Outcome]:
-    """The outcomes of searches with these models, in order; an element that is an error stays one. Without a pivot
-    language they are read lazily, as `SequenceGenerator.generate` does."""
+    """The outcomes of searches with these models, in order; an element that is an error is yielded unchanged. Without a
+    pivot language they are read lazily, as `SequenceGenerator.generate` does."""
     if pivot is None:
         requests = (each if isinstance(each, RequestError) else each.request for each in searches)
         yield from model.generation.generate(requests)
@@ -85,7 +85,7 @@ def search_again(
 
 
 def check_pivot(first: ModelCard, second: ModelCard, option: str) -> None:
-    """Raises UsageError unless the second model translates what the first one writes."""
+    """Raises UsageError unless the second model's source is the first model's target language."""
     for card in (first, second):
         if card.task != "translation":
             raise UsageError(option, f"both models must be for translation, and one is for {card.task}")

@@ -10,7 +10,7 @@ PREFERRED = "en"  # the pivot language that is taken where several are possible
 
 
 class HasLanguages(Protocol):
-    """What translates from a source into a target language."""
+    """Has a source and a target language."""
 
     @property
     def language_pair(self) -> tuple[str, str]: ...
@@ -34,7 +34,7 @@ class ModelPath(Generic[M]):
 
 def pivot_paths(models: Sequence[M]) -> list[ModelPath[M]]:
     """Every path through one pivot language, for pairs of languages that no model translates. Preferred ones first:
-    through English, then those whose second model reads the very variant that the first writes, then in the order of
+    through English, then paths whose second model reads exactly the variant that the first writes, then in the order of
     the models."""
     direct = [model.language_pair for model in models]
     paths = [
@@ -62,8 +62,8 @@ def preference(path: ModelPath[M]) -> tuple[bool, int]:
 
 
 def closest_pairs(candidates: Sequence[M], source: str, target: str) -> list[M]:
-    """Those of the candidates that translate a pair of languages, or the closest variants of both; none if there are
-    none."""
+    """The models that translate a pair of languages, else the models with the closest variants of both; empty if there
+    are none."""
     targets = {one.language_pair[1] for one in candidates if closest_language(source, [one.language_pair[0]])}
     target_code = closest_language(target, sorted(targets))
     fitting = [one for one in candidates if one.language_pair[1] == target_code]

@@ -1,5 +1,5 @@
 """Translation through a pivot language: the n best outputs of one model are translated by a second one, and the best
-pair is chosen. What is searched, and what is made of the answers; who searches is the caller."""
+pair is chosen. This module plans the searches and merges their answers; the caller searches."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,7 +13,7 @@ from interlinear.translation.merging import joined_candidate
 from interlinear.translation.splitting import M, Search, SplitOptions, SplitText
 
 PIVOT_OUTPUTS = 3  # outputs of the first model that the second one translates
-MOST_SENTENCES = 100  # of a request; of more, it translates the best output only
+MOST_SENTENCES = 100  # sentences of a request; with more, only their best outputs are translated further
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class PivotText(Generic[M]):
 
 
 def outputs_translated(sentences: int) -> int:
-    """How many outputs of each sentence are translated further, for so many sentences of a request."""
+    """The number of outputs of each sentence that are translated further, by the number of sentences of a request."""
     return PIVOT_OUTPUTS if sentences <= MOST_SENTENCES else 1
 
 
@@ -45,7 +45,8 @@ def translated_further(
 
 
 def pivot_text(index: int, search: Search[M], candidate: Candidate, fits: Callable[[M, Request], bool]) -> PivotText[M]:
-    """The output of a first search as the text of the second. Its terms stand in it already, and stay as they are."""
+    """The output of a first search as the text of the second. It contains its terms already, and they stay
+    unchanged."""
     assert search.pivot
     model, options = search.pivot.model, search.pivot.options
     terms = tuple(Term(start, end, term.target) for term, (start, end) in candidate.terms)
@@ -77,7 +78,7 @@ class SecondSearches(Generic[M]):
 
     @property
     def requests(self) -> list[tuple[M, Request]]:
-        """The searches themselves, in the order of `places`."""
+        """The searches, in the order of `places`."""
         return [(self.pivot_texts[k].text.model, self.pivot_texts[k].text.sentences[j]) for k, j in self.places]
 
     @cached_property

@@ -1,4 +1,4 @@
-"""A document's texts as sentences to translate, equal ones once, and the texts' translations from theirs."""
+"""A document's texts as sentences to translate, equal ones once, and the texts' translations, joined from them."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -11,14 +11,14 @@ from interlinear.generation.terms import Term, join_divided, terms_within
 from interlinear.text.long_sentences import divide
 from interlinear.text.sentences import SplitMode, sentence_separators, split_text
 
-LONGEST = 5000  # characters of a sentence; a longer one is divided, so that work on one of them is short
+LONGEST = 5000  # characters of a sentence; a longer one is divided, so that work on a sentence is short
 
 
 class Sentence(NamedTuple):
-    """A sentence of a document, which may have it in several places.
+    """A sentence of a document, which may contain it in several places.
 
-    terms: of its text. explain: whether a tag has an edge among its words, so that they must be aligned.
-    completes: the number of the document's texts of which it is the last sentence that stands nowhere before.
+    terms: of its text. explain: whether a tag opens or closes between its words, so that they must be aligned.
+    completes: the number of the document's texts that are complete once this and all earlier sentences are translated.
     """
 
     text: str
@@ -39,7 +39,8 @@ class DocumentSentences:
         mode: SplitMode = "1",
         most: int | None = None,
     ) -> None:
-        """`source`, `target`: language codes. `most`: limit of sentences, equal ones included. Raises DataError."""
+        """`source`, `target`: language codes. `most`: maximum number of sentences, equal ones included. Raises
+        DataError."""
         self._parts: list[tuple[list[int], list[str], list[int]]] = []  # sentences, separators, offsets of each segment
         numbers: dict[tuple[str, tuple[Term, ...]], int] = {}
         explained: set[int] = set()
@@ -63,7 +64,7 @@ class DocumentSentences:
         self.sentences = [Sentence(*key, n in explained, completed[n]) for key, n in numbers.items()]
 
     def join(self, translations: Sequence[AlignedText]) -> list[AlignedText]:
-        """The translations of the segments, from those of `sentences`."""
+        """The translations of the segments, from the translations of `sentences`."""
         return [
             join_aligned([translations[n] for n in numbers], separators, offsets)
             for numbers, separators, offsets in self._parts
@@ -71,7 +72,7 @@ class DocumentSentences:
 
 
 def split(text: str, language: str | None, terms: Sequence[Term], mode: SplitMode) -> list[tuple[int, int]]:
-    """The spans of the sentences of a text. A term is in one of them."""
+    """The spans of the sentences of a text. Each term lies within one sentence."""
     kept = [(term.start, term.end) for term in terms]
     return [
         part

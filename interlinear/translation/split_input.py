@@ -25,11 +25,11 @@ def no_terms(text: str) -> tuple[Term, ...]:
 
 @dataclass(frozen=True)
 class SplitInput(Generic[M]):
-    """A text, or a document of which equal sentences are searched once. Only those sentences of a document are
-    explained that have the edge of a tag between two of their words: an explanation takes one more decoding.
+    """A text, or a document of which equal sentences are searched once. A sentence of a document is explained only if a
+    tag opens or closes between two of its words: an explanation takes one more decoding.
 
     texts: the text, or the sentences of the document. pivot: the second search of every sentence.
-    document: puts the translations of sentences together. render: writes the document.
+    document: joins the translations of sentences. render: writes the document.
     tags: how many tags are placed among the words of the translation.
     """
 
@@ -87,7 +87,7 @@ class SplitInput(Generic[M]):
 
     @cached_property
     def places(self) -> list[tuple[SplitText[M], int]]:
-        """For each sentence its text, and its index in that."""
+        """For each sentence its text, and its index in that text."""
         return [(text, j) for text in self.texts for j in range(len(text.sentences))]
 
     @property
@@ -97,7 +97,7 @@ class SplitInput(Generic[M]):
 
     @property
     def searches(self) -> list[Search[M]]:
-        """The searches of every sentence, or of its parts where it is longer than the model reads."""
+        """The searches of every sentence, or of its parts if it is longer than the model reads."""
         return [search for text in self.texts for search in text.searches]
 
     @property
@@ -106,13 +106,13 @@ class SplitInput(Generic[M]):
         return sum(text.divided for text in self.texts)
 
     def join(self, parts: Sequence[str]) -> str:
-        """The begin of a text's translation, from the outputs of its first sentences. A document is written once all of
-        it is translated."""
+        """The beginning of a text's translation, from the outputs of its first sentences. A document is written once
+        all of it is translated."""
         return "" if self.document else self.texts[0].join(parts)
 
     def merge_answers(self, answers: Sequence[GenerationResult]) -> GenerationResult:
-        """The result of the input from those of its sentences: for a document the best combinations of their
-        candidates."""
+        """The result of the input from its sentences' results: for a document the best combinations of their
+        outputs."""
         if self.document is None:
             return self.texts[0].merge_answers(answers)
         assert self.render
@@ -124,7 +124,7 @@ class SplitInput(Generic[M]):
         return GenerationResult(candidates)
 
     def formatted(self, answers: Sequence[A]) -> list[A]:
-        """The answers to all sentences, with the edges of their outputs as they are to be; None stays."""
+        """The answers to all sentences, with the edges of their outputs formatted; None stays."""
         return [
             text.format_answer(j, answer) if answer else answer
             for (text, j), answer in zip(self.places, answers, strict=True)

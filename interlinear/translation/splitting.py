@@ -20,7 +20,7 @@ from interlinear.translation.merging import combined_candidates, joined_candidat
 
 
 class TranslationModel(Protocol):
-    """What splitting and joining ask of a model."""
+    """The interface of splitting and joining to a model."""
 
     @property
     def task(self) -> Task: ...
@@ -31,7 +31,7 @@ class TranslationModel(Protocol):
 
     @property
     def language_pair(self) -> tuple[str | None, str | None]:
-        """Source and target language; None where its card does not say."""
+        """Source and target language; None if its card does not name them."""
 
     def is_usually_small(self, word: str) -> bool:
         """Whether a word of the target language is written with a small letter inside a sentence."""
@@ -42,7 +42,7 @@ M = TypeVar("M", bound=TranslationModel)
 
 @dataclass(frozen=True)
 class Step(Generic[M]):
-    """One search on the way of a translation: the model, and its options."""
+    """One search of a translation: the model, and its options."""
 
     model: M
     options: SearchOptions
@@ -58,8 +58,8 @@ class Search(Generic[M]):
 
     @property
     def first(self) -> tuple[M, Request]:
-        """The first search; every output that is translated further is explained if the best is. A target prefix is for
-        the second."""
+        """The first search. If the best output is explained, so is every output that is translated further. A target
+        prefix applies to the second search."""
         if self.pivot is None:
             return self.model, self.request
         return self.model, replace(self.request, explain_all=self.request.explain, target_prefix=None)
@@ -67,7 +67,7 @@ class Search(Generic[M]):
 
 @dataclass(frozen=True)
 class SplitOptions(Generic[M]):
-    """How texts are split: into sentences by the mode, and those into parts that `fits` says a model can read.
+    """Options of splitting: into sentences by the mode, and sentences into parts that a model can read (`fits`).
 
     preserve_formatting: outputs begin and end as their sentences do. pivot: the second search of every sentence.
     """
@@ -87,22 +87,22 @@ class SplitText(Generic[M]):
     sentences: tuple[Request, ...]
     separators: tuple[str, ...]  # text before the first sentence, between sentences, and after the last
     offsets: tuple[int, ...]  # offsets of the sentences in the text
-    edges: tuple[Edges, ...] = ()  # of each sentence, which edges of its output are made like its own
+    edges: tuple[Edges, ...] = ()  # for each sentence, the edges of its output that are formatted like the sentence's
     pivot: Step[M] | None = None
     divided: int = 0  # number of sentences that were longer than the model reads
 
     @staticmethod
     def whole(model: M, request: Request, pivot: Step[M] | None = None) -> "SplitText[M]":
-        """A text that is searched as it is."""
+        """A text that is searched unsplit."""
         return SplitText(model, request, (for_fields(request),), ("", ""), (0,), pivot=pivot)
 
     @staticmethod
     def of(model: M, request: Request, how: SplitOptions[M]) -> "SplitText[M]":
         """Split a text to translate into sentences, and sentences that are too long into parts.
 
-        Other texts are not split: a headline summarizes a whole text, and an edit or an image belongs to a whole
-        text, and tokens are not looked into. Raises RequestError for a target prefix with several sentences: it does
-        not say which of them it has.
+        Other texts are not split: a headline summarizes a whole text, an edit or an image belongs to a whole text, and
+        tokenised texts are not split. Raises RequestError for a target prefix with several sentences: it does not say
+        which sentences it covers.
         """
         text = request.texts.get(model.source)
         others = {name for name in request.texts if name not in (model.source, CONTEXT)}
@@ -158,7 +158,7 @@ class SplitText(Generic[M]):
         return "".join(separator + part for separator, part in zip(self.separators, parts, strict=False))
 
     def format_prefix(self, index: int, text: str) -> str:
-        """The begin of a sentence's output as it will be in the result; empty while that is not certain."""
+        """The beginning of a sentence's output as in the result; empty while that is uncertain."""
         if not self.edges:
             return text
         model, edges = self.last.model, replace(self.edges[index], end=False)
@@ -167,14 +167,15 @@ class SplitText(Generic[M]):
         return edges.apply(source, text, model.is_usually_small, model.language_pair[1]).text
 
     def format_answer(self, index: int, answer: GenerationResult) -> GenerationResult:
-        """A sentence's result, with the edges of its outputs as they are to be."""
+        """A sentence's result, with the edges of its outputs formatted."""
         if not self.edges:
             return answer
         model, source = self.last.model, self.sentences[index].texts[self.model.source]
         return format_result(answer, source, self.edges[index], model.is_usually_small, model.language_pair[1])
 
     def merge_answers(self, answers: Sequence[GenerationResult]) -> GenerationResult:
-        """The result of the whole text from those of its sentences, formatted; a blank text is its own translation."""
+        """The result of the whole text from its sentences' results, which are formatted here; a blank text is its own
+        translation."""
         formatted = [self.format_answer(j, answer) for j, answer in enumerate(answers)]
         merged = self._merged(formatted)
         if not self.request.fields:
@@ -184,7 +185,7 @@ class SplitText(Generic[M]):
         return replace(merged, explanation=merged.explanation if self.request.explain else None, fields=fields)
 
     def _merged(self, answers: Sequence[GenerationResult]) -> GenerationResult:
-        """The result of the whole text from the formatted ones of its sentences.
+        """The result of the whole text from its sentences' formatted results.
 
         Its candidates are the best combinations of the sentences' candidates, ranked by the mean of the sentences'
         scores.

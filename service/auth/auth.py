@@ -72,7 +72,7 @@ class Auth:
         """
         headers = request.state.limits = {}
         key = self._authenticated_key(request, token, self.settings.require_key, cost)
-        request.state.caller = key.id if key else client_address(request)  # whose share of slots and queue it uses
+        request.state.caller = key.id if key else client_address(request)  # its share of slots and queue
         request.state.key, request.state.charged = key, cost
         if key is None:
             self._take_from_address(request, cost)
@@ -118,8 +118,8 @@ class Auth:
             self._check_scope(key, scope)
 
     def identify(self, request: Request) -> ApiKey | None:
-        """The key of a request that asks for earlier work, by its headers; None without one. Nothing is charged. Raises
-        Problem."""
+        """The key in the headers of a request for the results of earlier work; None without one. Nothing is charged.
+        Raises Problem."""
         request.state.limits = {}
         key = self._authenticated_key(request, bearer_token(request.headers), self.settings.require_key)
         if key:
@@ -193,7 +193,7 @@ class Auth:
         self._take(self._address_limiter, client_address(request), self._rate(None), request.state.limits, cost)
 
     def _apply_rate(self, result: RateLimitResult, rate: RateLimit, headers: dict[str, str]) -> None:
-        """Report what is left of a rate; raises Problem if it is exhausted."""
+        """Report the remaining units of a rate; raises Problem if it is exhausted."""
         seconds = math.ceil(result.seconds)
         _add_rate_limit_headers(headers, rate.policy, f'"rate";r={result.left};t={seconds}')
         if not result.allowed:

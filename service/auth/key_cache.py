@@ -26,7 +26,7 @@ class KeyCache:
 
     One service keeps to a quota exactly. Services that share a store count by themselves between two syncs: together
     they exceed a quota by no more than the others accepted since their last sync. While the store is unavailable, keys
-    stay as they were last read, and usage is added later; the log reports a failure once.
+    stay unchanged last read, and usage is added later; the log reports a failure once.
     """
 
     def __init__(self, store: KeyStore, limiters: Mapping[str, RateLimiter] | None = None) -> None:
@@ -89,7 +89,7 @@ class KeyCache:
         self.sync()
 
     def sync(self) -> None:
-        """Write the usage of keys and rates, and read the keys and those of other services."""
+        """Write the usage of keys and rates, and read the keys and the usage by other services."""
         try:
             self._exchange()
         except KeyFileError as error:

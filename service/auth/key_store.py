@@ -151,7 +151,7 @@ class KeyStore:
     ) -> str:
         """Create a key, and the store if it does not exist. Returns the key itself, which is stored nowhere.
 
-        Raises UsageError for an invalid name, or one that another key has or had.
+        Raises UsageError for an invalid name, or a name that another key has or had.
         """
         if not NAME_PATTERN.fullmatch(name):
             raise UsageError(repr(name), "cannot be a key's name", "use up to 64 letters, digits, '.', '-' and '_'")

@@ -10,7 +10,7 @@ TOKENS_PER_UNIT = 1000  # tokens x beam that quotas and rate limits count as one
 
 
 def units_of_tokens(tokens: int) -> int:
-    """The units, which are texts, as which tokens x beam count."""
+    """The number of texts that tokens x beam count as."""
     return -(-tokens // TOKENS_PER_UNIT)
 
 
@@ -44,8 +44,8 @@ class RateLimitResult:
 class RateLimiter:
     """A token bucket for each caller, stored as the time at which it will be full again.
 
-    A full bucket is the same as none, so the least recently used ones are dropped; with more than `max_callers`
-    callers at once, also those that are not full yet.
+    A full bucket is the same as none, so the least recently used ones are dropped; with more than `max_callers` callers
+    at once, also buckets that are not full yet.
 
     Services that share a limit each admit requests by their own buckets and exchange the units taken from time to
     time (`drain`, `merge`). In the long run all together keep to the rate; units admitted beyond it between two syncs

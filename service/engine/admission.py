@@ -1,4 +1,4 @@
-"""Admission control: how much may wait in the queue, in total and for one caller."""
+"""Admission control: limits the load in the queue, in total and for one caller."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -36,7 +36,7 @@ class Admission:
         self.by_caller: dict[str, QueueLoad] = {}
 
     def add(self, caller: str, texts: int, tokens: int) -> None:
-        """Add to what waits for a caller; negative numbers subtract."""
+        """Add to the waiting load of a caller; negative numbers subtract."""
         caller_load = self.by_caller.setdefault(caller, QueueLoad())
         for amount in (self.waiting, caller_load):
             amount.texts += texts
@@ -46,7 +46,7 @@ class Admission:
 
     @contextmanager
     def without(self, caller: str, load: QueueLoad) -> Iterator[None]:
-        """Meanwhile, do not count a part of what waits for a caller."""
+        """A context in which a part of a caller's waiting load is not counted."""
         self.add(caller, -load.texts, -load.tokens)
         try:
             yield
@@ -78,14 +78,14 @@ class Reservation:
     waiting_load: QueueLoad
     reserved_texts: int  # number of texts that `waiting_load` is for, each once
     charge: Callable[[int], None] | None = None  # called with the tokens x beam of all searches so far
-    later_load: QueueLoad = field(default_factory=QueueLoad)  # of searches that follow the first ones
+    later_load: QueueLoad = field(default_factory=QueueLoad)  # load of searches that follow the first ones
     searched_tokens: int = 0  # tokens x beam of the searches so far
 
     def next_stage(self) -> None:
-        """What is reserved for later searches is now for those that come next."""
+        """Move the reservation for later searches to the next searches."""
         self.waiting_load, self.later_load = self.later_load, QueueLoad()
 
     def share(self, texts: int) -> QueueLoad:
-        """The load of some of the reserved texts, as if all were equally long; of the last ones, all that is left."""
+        """The load of some of the reserved texts, as if all were equally long; the last ones get the rest."""
         part = texts / self.reserved_texts
         return QueueLoad(int(self.waiting_load.texts * part), int(self.waiting_load.tokens * part))

@@ -34,7 +34,7 @@ from service.settings import Settings
 log = logging.getLogger("interlinear.service")
 
 MAX_RETRY_AFTER = 60  # upper bound of Retry-After, in seconds
-MAX_ATTEMPTS = 3  # workers that a text is sent to, each after the one before was lost
+MAX_ATTEMPTS = 3  # maximum number of workers that a text is sent to, each after the previous one was lost
 WORKER_LOST = "the engine that searched this has ended, and is started again"
 NO_WORKER = "no engine is up that has the model; it is started again"
 
@@ -67,7 +67,7 @@ class Dispatcher:
             self.pool = WorkerPool(settings, metrics, self._on_event, self._on_worker_restarted, lock)
 
     def check_queue(self, caller: str, more: QueueLoad) -> None:
-        """Raises Problem if too much waits to queue this too."""
+        """Raises Problem if the queue has no room for this load."""
         if reason := self.admission.exceeded_limit(caller, more.texts, more.tokens):
             up, waiting = sum(handle.up for handle in self.pool), self.admission.waiting.texts
             seconds = math.ceil(waiting * self._seconds_per_text / max(1, up))
@@ -86,7 +86,7 @@ class Dispatcher:
     def assign(
         self, sequences: Iterable[QueuedSequence], handles: Mapping[ServedModel, Sequence[WorkerHandle]]
     ) -> None:
-        """Queue these, each at the worker of its model that has the least load."""
+        """Queue these texts, each at the worker of its model with the least load."""
         assigned: dict[WorkerHandle, list[QueuedSequence]] = {}
         for sequence in sequences:
             handle = min(handles[sequence.model], key=lambda handle: handle.outstanding_cost)
@@ -115,7 +115,7 @@ class Dispatcher:
         )
 
     def add_caller(self, sequences: Sequence[QueuedSequence], caller: str) -> None:
-        """Schedule these at this caller's turn, too: no caller waits behind another caller's requests."""
+        """Schedule these texts at this caller's turn, too: no caller waits behind another caller's requests."""
         numbers = {sequence.number for sequence in sequences}
         for sequence in sequences:
             if caller not in sequence.callers:  # it may be in a request several times
@@ -125,7 +125,7 @@ class Dispatcher:
                 handle.send(AddCaller(frozenset(known_numbers), caller))
 
     def stream_outputs(self, sequences: Iterable[QueuedSequence]) -> None:
-        """Have workers report partial results of these from now on."""
+        """Have workers report partial results of these texts from now on."""
         chosen = {sequence.number: sequence for sequence in sequences}
         for handle in self.pool:
             if numbers := handle.sequences.keys() & chosen.keys():
@@ -184,8 +184,8 @@ class Dispatcher:
                     self._on_worker_lost(handle)
 
     def _on_worker_lost(self, handle: WorkerHandle) -> None:
-        """Fail the texts that a lost worker was searching. Its waiting texts move to another worker that has the
-        model, or stay until this one is restarted."""
+        """Fail the texts that a lost worker was searching. Its waiting texts move to another worker with the model, or
+        stay until this worker is restarted."""
         failed = [
             n
             for n, sequence in handle.sequences.items()

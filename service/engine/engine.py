@@ -30,7 +30,7 @@ from service.problems import Problem
 from service.settings import Settings
 
 INLINE_CHARACTERS = 1000  # characters encoded, or serialized in a response, in less time than it takes to wake a thread
-CHARACTERS_PER_TOKEN = 5  # about, to reserve load for a text until it is encoded
+CHARACTERS_PER_TOKEN = 5  # approximate, to reserve load for a text until it is encoded
 STOPPING = "the service is being stopped"
 STOPPED = "the service was stopped before this was answered"
 
@@ -73,7 +73,7 @@ class Engine:
             raise
 
     def add(self, model: ServedModel) -> None:
-        """Load and warm up a model, in any thread, while searches go on.
+        """Load and warm up a model, in any thread, while searches continue.
 
         Raises InterlinearError.
         """
@@ -98,8 +98,8 @@ class Engine:
         self._started = True
 
     def stop(self, seconds: float) -> None:
-        """Stop accepting requests, finish those accepted, and stop the workers; requests unfinished by then fail with
-        503."""
+        """Stop accepting requests, finish the accepted ones, and stop the workers; requests unfinished by then fail
+        with 503."""
         with self._lock:
             self._stopping.set()
             self._lock.wait_for(
@@ -110,7 +110,7 @@ class Engine:
                 self._dispatcher.fail_unavailable(handle, list(handle.sequences), STOPPED)
         self.preparation.stop(Problem.unavailable(STOPPED))
         self.pool.stop()
-        gc.unfreeze()  # from shorten_pauses: in a process that goes on, garbage is collected again
+        gc.unfreeze()  # undoes shorten_pauses: in a process that continues, garbage is collected again
 
     @property
     def ready(self) -> bool:
@@ -123,7 +123,7 @@ class Engine:
 
     @property
     def unrecoverable(self) -> str | None:
-        """Why the service has to be restarted, if nothing else helps."""
+        """Why only a restart of the service helps; None without such a reason."""
         return self.pool.unrecoverable
 
     @contextmanager
@@ -137,11 +137,11 @@ class Engine:
     ) -> Iterator[Reservation]:
         """Reserve queue load for a request's texts while they are split and encoded.
 
-        `accepted`: they are of a request that was admitted before, such as a document, and is finished while the
-        service is being stopped.
+        `accepted`: the texts belong to a request that was admitted before, such as a document, and is finished while
+        the service is being stopped.
 
-        `estimate`: about the number of sentences to search for some of these texts. What is refused here costs no
-        more than that. A text equal to one in flight does not count, because it usually shares that text's result.
+        `estimate`: the approximate number of sentences to search for some of these texts. A refusal costs no more than
+        this estimate. A text equal to one in flight does not count, because it usually shares that text's result.
         Raises Problem 429 if too much waits, and 503 when stopping.
         """
         caller = caller if self.settings.fair else ""
@@ -170,8 +170,8 @@ class Engine:
                 self._lock.notify_all()
 
     def reserve_later(self, reservation: Reservation, texts: int, tokens: int) -> None:
-        """Reserve queue load for searches that follow the first ones of an admitted request, in addition to what it has
-        reserved. Raises Problem 429 if too much waits."""
+        """Reserve queue load for searches that follow the first ones of an admitted request, in addition to its
+        reservation. Raises Problem 429 if too much waits."""
         caller, own = reservation.caller, reservation.waiting_load
         with self._lock:
             with self.admission.without(caller, own):  # all of the request counts as one
@@ -181,15 +181,14 @@ class Engine:
             reservation.later_load = QueueLoad(later.texts + texts, later.tokens + tokens)
 
     def _release(self, reservation: Reservation) -> None:
-        """Release all that a request has reserved: from now on its texts themselves count as waiting, or it has
-        ended."""
+        """Release the reservation of a request: from now on its texts count as waiting, or it has ended."""
         for text in reservation.texts:
             if self._reserved.get(text) is reservation:
                 del self._reserved[text]
         self._reduce(reservation, reservation.waiting_load)
 
     def _release_others(self, texts: Sequence[str]) -> None:
-        """Release what other requests have reserved for these texts, which now count as waiting themselves.
+        """Release the reservations of other requests for these texts, which now count as waiting.
 
         Of equal requests that arrive together only the first has reserved the load, and another may be encoded first.
         """
@@ -301,7 +300,8 @@ def characters_of(item: tuple[int, tuple[ServedModel, Request]]) -> int:
 
 
 def deduplication_key(request: Request) -> Hashable:
-    """Equal for requests with the same search and result; a request with images equals no other."""
+    """The key that requests with the same search and result share; a request with images shares its key with no
+    other."""
     if request.images:
         return object()
     return (

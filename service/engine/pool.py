@@ -80,7 +80,7 @@ class WorkerHandle:
         self._started_at = time.monotonic()
         self._incarnation += 1
         self.models.clear()
-        self.up = False  # whether it gets texts
+        self.up = False  # whether texts are assigned to it
         self.lost = False  # whether the worker has ended
         self.hung = False  # whether it has shown no progress for too long
         self._last_heartbeat: int | None = None  # the worker's last known heartbeat

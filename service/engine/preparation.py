@@ -56,7 +56,7 @@ class PreparationPool:
         shared: int = 0,
     ) -> list[R]:
         """Apply `work` to every item and return the results in order; `size` gives an item's characters, and `shared`
-        those that are read once for all of them.
+        the characters that are processed once for all items.
 
         Items of up to `inline_limit` characters in total are processed at once, in less time than it takes to wake a
         thread. Raises the exception of the first item whose work raises, and Problem 503 when the service stops.

@@ -33,7 +33,7 @@ class Add:
 
 @dataclass(frozen=True)
 class StreamOutputs:
-    """Report partial results of these from now on."""
+    """Report partial results of these texts from now on."""
 
     numbers: frozenset[int]
 
@@ -48,7 +48,7 @@ class AddCaller:
 
 @dataclass(frozen=True)
 class Abort:
-    """Stop searching these: no request waits for them any more."""
+    """Stop searching these texts: no request waits for them any more."""
 
     numbers: frozenset[int]
 

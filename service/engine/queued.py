@@ -65,7 +65,7 @@ class PendingRequest:
 
 @dataclass(eq=False)
 class Subscriber:
-    """One text of a request that receives a sequence's result; `sent` counts the words already streamed to its
+    """One text of a request that receives a sequence's result; `sent` counts the tokens already streamed to its
     listener."""
 
     pending: PendingRequest

@@ -35,9 +35,9 @@ class BatchScheduler:
     A fair queue over tokens x beam decides whose text gets the next slot. Texts are stepped in one batch, with two
     exceptions:
 
-    - A caller with a few texts does not wait behind another's many. Such texts have reserved slots, a quarter of the
-      model's, and on a CPU, where the time of a step grows with the batch, a batch of their own: from their start, or
-      from the moment at which the other's many would join them.
+    - A caller with few texts does not wait behind another caller's many texts. Such texts have reserved slots, a
+      quarter of the model's, and on a CPU, where the time of a step grows with the batch, a separate batch: from their
+      start, or from the moment when the other caller's texts would join them.
     - When a step fails, its texts are searched again in halves, apart from the others, until a text fails alone.
     """
 
@@ -49,7 +49,7 @@ class BatchScheduler:
     in_reserved_slots: set[int] = field(default_factory=set)  # texts in reserved slots
     reported_scheduled: set[int] = field(default_factory=set)  # texts reported as scheduled
     to_retry: deque[list[int]] = field(default_factory=deque)  # to be searched again, each list as a separate batch
-    streamed: dict[int, int] = field(default_factory=dict)  # words already reported, by text
+    streamed: dict[int, int] = field(default_factory=dict)  # tokens already reported, by text
     was_full: bool = False  # whether texts were left waiting when texts last entered
     held_steps: int = 0  # steps for which waiting texts were held back although slots were free
     reported: int = 0  # texts in slots, as last reported
@@ -94,19 +94,20 @@ class BatchScheduler:
                 self.waiting.put(caller, number, self.texts[number].row.cost)
 
     def can_step(self, batch: Batch) -> bool:
-        """Whether a batch has texts, or will have some at its turn."""
+        """Whether a batch has texts, or will get some at its turn."""
         if batch is self.main_batch and self.waiting:
             return True
         return bool(batch.callers_by_number) or (batch is self.retry_batch and bool(self.to_retry))
 
     def weight(self, batch: Batch) -> int:
-        """The share of the time that a batch has, beside others: one for each of its callers. That of few texts has at
-        least twice that of the many, so that these, however many callers they are of, delay it by half at most."""
+        """The weight of a batch in the sharing of time: one for each of its callers. The batch of few texts has at
+        least twice the weight of the main batch, which therefore delays it by half at most, whatever its number of
+        callers."""
         apart = batch is self.reserved_batch and batch is not self.main_batch
         return max(1, batch.callers, 2 * self.main_batch.callers if apart else 0)
 
     def fill_reserved_slots(self) -> None:
-        """Assign reserved slots to callers who are crowded out by another, who has many times as many texts."""
+        """Assign reserved slots to callers who are crowded out by a caller with many times their number of texts."""
         if not self.waiting:
             return
         waiting = {caller: len(caller_queue.keys) for caller, caller_queue in self.waiting.queues.items()}
@@ -134,8 +135,8 @@ class BatchScheduler:
         return max(1, self.slots // RESERVED_DIVISOR)
 
     def _keep_apart(self) -> None:
-        """If the few texts of the main batch fit the reserved slots, which are free, they go on there, and the waiting
-        texts start a batch of their own."""
+        """If the few texts of the main batch fit into free reserved slots, they continue there, and the waiting texts
+        start a separate batch."""
         if self.reserved_batch.callers_by_number or len(self.main_batch.callers_by_number) > self.reserved_slots:
             return
         self.main_batch, self.reserved_batch = self.reserved_batch, self.main_batch
@@ -147,8 +148,8 @@ class BatchScheduler:
     def fill_slots(self, batch: Batch) -> None:
         """Assign the free slots to texts that wait for this batch.
 
-        Adding texts costs a separate batch in the encoder and moves everything in the table. So if more texts wait
-        than there are slots, texts enter together; if slots are free for all, they enter at once.
+        Adding texts costs a separate batch in the encoder and moves everything in the table. So if more texts wait than
+        slots are free, texts enter in groups; if slots are free for all, they enter at once.
         """
         if batch is self.retry_batch and self.to_retry and not batch.callers_by_number:
             numbers = self.to_retry.popleft()

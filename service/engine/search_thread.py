@@ -88,7 +88,7 @@ class SearchThread:
 
     def load(self, model: int, translator: Translator) -> Explanation:
         if self.threads:
-            torch.set_num_threads(self.threads)  # as in the search's thread: what is compiled depends on it
+            torch.set_num_threads(self.threads)  # as in the search's thread: compilation depends on it
         scheduler = BatchScheduler(model, translator)
         explanation = scheduler.main_batch.translator.warm_up(self.warm_up_texts)
         self._commands.put(scheduler)

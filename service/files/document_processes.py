@@ -25,7 +25,7 @@ log = logging.getLogger("interlinear.service")
 T = TypeVar("T")
 
 WORKER = "service.files.document_worker"
-DETECTED_CHARACTERS = 10_000  # characters of a document by which its language is detected
+DETECTED_CHARACTERS = 10_000  # characters of a document from which its language is detected
 
 
 class DocumentProcesses:
@@ -40,8 +40,8 @@ class DocumentProcesses:
         self._executor.shutdown(wait=False, cancel_futures=True)
 
     async def beginning(self, path: Path, name: str, options: ReadOptions) -> str:
-        """The text of a document by which its language is detected. Raises Problem for one that cannot be translated.
-        Cancelling this ends the process, as in the other methods."""
+        """The beginning of a document's text, to detect its language. Raises Problem for a document that cannot be
+        translated. Cancelling this ends the process, as in the other methods."""
         request = DocumentRequest("beginning", name, DETECTED_CHARACTERS, options=options)
         return await self._run(path, request, bytes.decode)
 
@@ -83,7 +83,7 @@ class WorkerRun:
         seconds: float,
         megabytes: int,
     ) -> None:
-        """`lines`: what follows the request in the input."""
+        """`lines`: the input after the request."""
         self._path, self._request, self._lines, self._output = path, request, lines, output
         self._seconds, self._megabytes = seconds, megabytes
         self._process: subprocess.Popen[bytes] | None = None

@@ -55,7 +55,7 @@ def main() -> int:
 
 
 def refuse(problem: str, remedy: str, field: str = "file") -> int:
-    """Write why the document cannot be translated, by which field of the request. Returns the exit code."""
+    """Write why the document cannot be translated, and the field of the request at fault. Returns the exit code."""
     json.dump({"field": field, "problem": problem, "remedy": remedy}, sys.stderr)
     return REFUSED
 

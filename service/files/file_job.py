@@ -1,4 +1,4 @@
-"""A document to translate as a job: what it is of, how far it is, and what became of it."""
+"""A document to translate as a job: its request, progress and result."""
 
 import asyncio
 import secrets
@@ -20,15 +20,12 @@ ENDED: tuple[FileStatus, ...] = ("done", "failed", "cancelled")
 
 @dataclass(frozen=True)
 class FileRequest:
-    """What a caller asked for.
+    """The request of a caller.
 
-    name: the document's name, of which the suffix says the format.
-    source, target: language tags, `auto` for a source that is to be detected. model: the reference of a model.
-    find_terms: what to find in the texts, for a pair of languages; raises Problem.
-    request_id: of the request that the job is of, for messages.
-    charge: charges the caller for a number of texts; raises Problem.
-    refund: takes the charge back.
-    options: how the document is read.
+    name: the document's name, whose suffix names the format. source, target: language tags, `auto` for a source to
+    detect. model: the reference of a model. find_terms: gives the term options for a pair of languages; raises Problem.
+    request_id: the id of the request that created the job, for messages. charge: charges the caller for a number of
+    texts; raises Problem. refund: takes the charge back. options: how to read the document.
     """
 
     name: str
@@ -44,14 +41,12 @@ class FileRequest:
 
 @dataclass(eq=False)
 class FileJob:
-    """A document that is translated, or was.
+    """A document whose translation is waiting, running or ended.
 
-    id: unguessable; it is all that a download needs.
-    owner: the name of the caller's key, empty without one: only they see the job.
-    caller: whose share of the running jobs it takes.
-    awaited: whether a client waits for the answer, also while the service is being stopped.
-    done, total: segments of the document, once it is parsed. untranslated: sentences that no model could read.
-    expires: when the service forgets it, once it has ended.
+    id: unguessable; sufficient for a download. owner: the name of the caller's key, empty without one: only this caller
+    sees the job. caller: the caller whose share of the running jobs it takes. awaited: whether a client waits for the
+    answer, also while the service is being stopped. done, total: segments of the document, once it is parsed.
+    untranslated: sentences that the model could not read. expires: when the service deletes it, once it has ended.
     """
 
     owner: str
@@ -64,7 +59,7 @@ class FileJob:
     done: int = 0
     total: int = 0
     untranslated: int = 0
-    warnings: list[str] = field(default_factory=list)  # what a reader of the translation should know
+    warnings: list[str] = field(default_factory=list)  # warnings for readers of the translation
     target: str = ""  # language code of the model
     result: StoredFile | None = None
     problem: Problem | None = None

@@ -17,11 +17,11 @@ LOCK = "lock"  # a file in the folder that is locked while its service runs
 
 
 class StoreFullError(Exception):
-    """The files take as many bytes as they may."""
+    """The files have reached their limit in bytes."""
 
 
 class StoredFile:
-    """A file of the store. Its path has nothing of the name that its user gave it."""
+    """A file of the store. Its path does not contain its user's name for it."""
 
     def __init__(self, store: "FileStore", path: Path) -> None:
         self.path = path
@@ -45,7 +45,7 @@ class StoredFile:
 
     def delete(self) -> None:
         """Delete the file; again has no effect."""
-        with suppress(OSError):  # what is left to write is not needed: the disk may be full
+        with suppress(OSError):  # unwritten data is not needed: the disk may be full
             self.stream.close()
         self.path.unlink(missing_ok=True)
         self.store.release(self.size)
@@ -55,7 +55,7 @@ class StoredFile:
 class FileStore:
     """Creates files in a folder that only this user can read. Methods may be called from any thread.
 
-    Each service has a folder of its own, which is removed when it stops. A service that starts removes those of
+    Each service has its own folder, which is removed when it stops. A service that starts removes the folders of
     services that were killed.
     """
 

@@ -30,10 +30,10 @@ class FileJobs:
         self.store = FileStore(settings.files_folder, settings.files_total_bytes)
         self._translate = translate
         self._jobs: dict[str, FileJob] = {}  # in the order of their arrival
-        self._numbers: dict[int, FileJob] = {}  # of those that wait
+        self._numbers: dict[int, FileJob] = {}  # jobs that wait
         self._waiting: FairQueue[int] = FairQueue()
         self._tasks: dict[FileJob, asyncio.Task[None]] = {}
-        self._timers: dict[FileJob, asyncio.TimerHandle] = {}  # at which ended jobs are forgotten
+        self._timers: dict[FileJob, asyncio.TimerHandle] = {}  # timers after which ended jobs are deleted
         self._number = 0
         metrics.file_bytes.set_function(lambda: self.store.used)
         for status in ("queued", "running"):
@@ -115,15 +115,15 @@ class FileJobs:
             job.delete_files()
 
     def make_room(self, size: int) -> None:
-        """Forget documents that have ended until an upload of so many bytes fits, if there are enough."""
+        """Delete ended documents until an upload of this many bytes fits, if that is possible."""
         while self.store.used + size > self.store.total_bytes:
             by_bytes = self._largest_holders_first(lambda job: job.upload.size + (job.result.size if job.result else 0))
             if not self._forget_ended(by_bytes):
                 return
 
     def _largest_holders_first(self, size: Callable[[FileJob], int] = lambda _: 1) -> list[FileJob]:
-        """All jobs: those of the caller who holds most first, a caller's in the order of their arrival. So nobody's
-        documents, however small, keep others from the service."""
+        """All jobs: the jobs of the caller with the most bytes first, a caller's jobs in the order of their arrival. So
+        no caller's documents, however small, keep others from the service."""
         held: Counter[str] = Counter()
         for job in self._jobs.values():
             held[job.caller] += size(job)
@@ -168,7 +168,7 @@ class FileJobs:
             self._fail(job, Problem(500, "the service made a mistake with this document; its log has the place"))
 
     def _clean_up(self, job: FileJob, _task: asyncio.Task[None]) -> None:
-        """Delete what a job that no longer runs does not need, and start the next one."""
+        """Delete the files that an ended job no longer needs, and start the next one."""
         del self._tasks[job]
         job.upload.delete()
         if job.id not in self._jobs or job.status != "done":

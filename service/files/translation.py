@@ -1,4 +1,4 @@
-"""Translation of one document: processes read it and write it, and its different sentences are searched a few at a
+"""Translation of one document: processes parse and render it, and its distinct sentences are searched a few at a
 time."""
 
 import asyncio
@@ -25,11 +25,11 @@ from service.models import ServedModel, ServedModels
 from service.problems import RETRYABLE_STATUSES, Problem
 from service.settings import Settings
 
-CALLER = "files"  # the name by which all documents together have one caller's share of slots and threads
+CALLER = "files"  # the caller of all documents, which together have one caller's share of slots and threads
 COUNTED_TOGETHER = 20  # sentences whose tokens are counted at once, in a few milliseconds
-SEGMENTS_PER_UNIT = 100  # texts of a document that quotas and rate limits count as one text at least
+SEGMENTS_PER_UNIT = 100  # segments of a document that quotas and rate limits count as one text at least
 SHORTEST_KEPT, KEPT_PROBABILITY = 30, 0.9  # characters and probability of text in the target language
-ATTEMPTS = 20  # of a sentence that is refused because too much waits, or whose engine has ended
+ATTEMPTS = 20  # attempts for a sentence that is refused because too much waits, or whose engine has ended
 MAX_PAUSE = 5.0  # seconds between two of them
 
 
@@ -45,7 +45,7 @@ class FileTranslator:
     ) -> None:
         """`models`: gives the models served at the time."""
         self._engine, self._models, self._detector = engine, models, detector
-        self._slots: WeakKeyDictionary[ServedModel, asyncio.Semaphore] = WeakKeyDictionary()  # those of documents
+        self._slots: WeakKeyDictionary[ServedModel, asyncio.Semaphore] = WeakKeyDictionary()  # slots of documents
         self._processes = DocumentProcesses(settings.file_jobs, settings.file_parse_seconds, settings.file_megabytes)
         self._limits = settings.file_characters, settings.file_sentences
 
@@ -85,8 +85,8 @@ class FileTranslator:
         return models.translation_path(source, request.target, request.model), False
 
     async def _kept(self, job: FileJob, sentences: Sequence[Sentence], every: bool) -> list[bool]:
-        """Which sentences stay as they are, since they are in the target language already: `every` one, or those of a
-        document with the source `auto` that are long enough to tell."""
+        """Which sentences stay unchanged, since they are in the target language already: `every` one, or, in a document
+        with the source `auto`, the sentences that are long enough for detection."""
         name = language_name(job.target)
 
         def in_target(sentence: Sentence) -> bool:
@@ -110,8 +110,8 @@ class FileTranslator:
         return kept
 
     async def _units(self, model: ServedModel, sentences: Sequence[Sentence], segments: int) -> int:
-        """The number of texts as which a document counts: tokens x beam of its search, of which 1,000 are a text, or
-        what it takes to read and write its segments, whichever is more."""
+        """The number of texts that a document counts as: the larger of the units of its search (1,000 tokens x beam are
+        a text) and the units of parsing and rendering its segments."""
 
         def tokens(some: Sequence[Sentence]) -> int:
             return sum(model.translator.count_tokens(sentence.text) + 1 for sentence in some)
@@ -126,8 +126,8 @@ class FileTranslator:
     async def _search(
         self, job: FileJob, path: ModelPath[ServedModel], sentences: Sequence[Sentence], kept: Sequence[bool]
     ) -> list[bytes]:
-        """The translations of all sentences but those that are kept, as `DocumentProcesses.write` takes them, searched
-        a few at a time. Documents that are translated together take turns. Raises Problem."""
+        """The translations of all sentences except kept ones, as `DocumentProcesses.write` takes them, searched a few
+        at a time. Documents that are translated together take turns. Raises Problem."""
         lines = [b""] * len(sentences)
         remaining = iter(enumerate(sentences))
         most = max(1, path.first.slots // 2)
@@ -150,7 +150,7 @@ class FileTranslator:
     async def _translate_sentence(
         self, job: FileJob, path: ModelPath[ServedModel], sentence: Sentence, kept: bool
     ) -> bytes:
-        """The translation of a sentence, of which one longer than the model reads is searched in parts; the sentence
+        """The translation of a sentence, which is searched in parts if it is longer than the model reads; the sentence
         itself if it is kept."""
         model = path.first
         request = Request(

@@ -1,4 +1,4 @@
-"""What the service and its document processes tell each other, as lines of JSON."""
+"""Messages between the service and its document processes, as lines of JSON."""
 
 import json
 from collections.abc import Sequence
@@ -19,12 +19,12 @@ Step = Literal["beginning", "sentences", "written"]
 class DocumentRequest:
     """The first line that a process reads.
 
-    step: what it answers: the document's `beginning`, as text by which its language is detected; its `sentences`
-    (`write_split`); or the document that is `written` with their translations, which are further lines of the input.
-    name: the document's name, of which the suffix says the format. characters: the length of the beginning, or the
+    step: the answer that it asks for: the document's `beginning`, a text from which its language is detected; its
+    `sentences` (`write_split`); or the document `written` with their translations, which are further lines of the
+    input. name: the document's name, whose suffix names the format. characters: the length of the beginning, or the
     limit of all texts. sentences: the limit of sentences.
-    source, target: the languages of the text and the translation. terms: what to find in the texts.
-    options: how the document is read.
+    source, target: the languages of the text and the translation. terms: the term options of the texts. options: how to
+    read the document.
     """
 
     step: Step
@@ -54,7 +54,7 @@ def read_request(line: str | bytes) -> DocumentRequest:
 
 
 def write_split(warnings: Sequence[str], sentences: Sequence[Sentence]) -> bytes:
-    """What a reader of the document's translation should know, and its sentences: a line, and one for each."""
+    """The warnings for readers of the document's translation, and its sentences: a line, and one for each."""
     return b"\n".join([json.dumps(warnings).encode(), *map(write_sentence, sentences)])
 
 

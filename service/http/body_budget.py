@@ -95,7 +95,7 @@ class BodyBudget:
         return True
 
     def _fits(self, body: BodyReservation, length: int, held: int) -> bool:
-        """Whether a body can have so many bytes more while all bodies hold `held` bytes."""
+        """Whether a body can hold this many more bytes while all bodies hold `held` bytes."""
         return held + length <= self.limit or held == body.held or body.held + length <= FREE_BYTES
 
     def release(self, body: BodyReservation, length: int) -> None:

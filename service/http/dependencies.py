@@ -68,7 +68,7 @@ class Caller:
 
     @property
     def name(self) -> str:
-        """The name that fair queueing and quotas count by: the API key's, or else an address's."""
+        """The name of the caller in fair queueing and quotas: the API key's, or else an address's."""
         name: str = self.request.state.caller
         return name
 

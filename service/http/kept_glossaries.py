@@ -1,4 +1,4 @@
-"""Access of requests to the glossaries that the service keeps: each caller to those of its key."""
+"""Access of requests to the glossaries that the service keeps: each caller has the glossaries of its key."""
 
 import asyncio
 import logging
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 log = logging.getLogger("interlinear.service")
 
-CHARACTERS_PER_UNIT = 100_000  # of a kept glossary, read and indexed in the time in which a text is searched
+CHARACTERS_PER_UNIT = 100_000  # characters of a glossary that are indexed in the time of one text's search
 
 
 async def glossary_store(service: ServiceDep) -> GlossaryStore:

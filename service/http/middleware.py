@@ -64,7 +64,7 @@ class RequestMiddleware:
         request_id = value if REQUEST_ID.fullmatch(value) else uuid.uuid4().hex
         state = scope.setdefault("state", {})
         state["request_id"] = request_id
-        above_limit = state.get("above_limit", False)  # of `service.http.server`
+        above_limit = state.get("above_limit", False)  # set by `service.http.server`
         started, status = time.perf_counter(), 0
 
         async def answer(message: Message) -> None:

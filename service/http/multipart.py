@@ -27,8 +27,8 @@ class FileSink(Protocol):
 
 
 class MemoryFile:
-    """A file of a form in memory. Its value is its content; an empty text for what browsers send if no file was chosen:
-    an empty file without name."""
+    """A file of a form in memory. Its value is its content; an empty text for an empty file without name, which
+    browsers send if no file was chosen."""
 
     def __init__(self, file_name: str) -> None:
         self._file_name = file_name
@@ -45,7 +45,8 @@ class MemoryFile:
 
 
 class MultipartReader:
-    """Parses a form from its pieces; `open_file` gives the sink of a file from the names of its field and of itself."""
+    """Parses a form from its pieces; `open_file` gives the sink of a file from the name of its field and the file's
+    name."""
 
     def __init__(
         self, options: Mapping[bytes, bytes], open_file: Callable[[str, str], FileSink], text_bytes: float = math.inf
@@ -56,7 +57,7 @@ class MultipartReader:
         self._open_file = open_file
         self._text_bytes_left = text_bytes
         self._header, self._value, self._disposition = bytearray(), bytearray(), bytearray()
-        # Of the part that arrives: its name, and its content as a text or in a sink.
+        # The part that arrives: its name, and its content as a text or in a sink.
         self._name, self._text = "", bytearray()
         self._sink: FileSink | None = None
         self._ended = False

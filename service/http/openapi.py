@@ -34,7 +34,7 @@ RESPONSE_BODY = "$response.body#"
 
 
 def operation_id(route: APIRoute) -> str:
-    """The id of a route's operation, of which generated clients make a function: the route's name."""
+    """The id of a route's operation, the name of its function in generated clients: the route's name."""
     return route.name
 
 
@@ -115,7 +115,7 @@ def remove_validation_errors(description: dict[str, Any]) -> None:
 
 
 def add_security_schemes(description: dict[str, Any], settings: Settings) -> None:
-    """Declare which operations take a key: those that do work, `/models`, and optionally the metrics."""
+    """Declare which operations take a key: operations that do work, `/models`, and optionally the metrics."""
     if settings.key_store is None:
         return
     description["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
@@ -130,8 +130,8 @@ def add_security_schemes(description: dict[str, Any], settings: Settings) -> Non
 
 
 def add_examples(description: dict[str, Any], models: ServedModels) -> None:
-    """Write the examples of requests in the languages of the service: those of the first model for a route's task, with
-    an example text of it."""
+    """Write the examples of requests in the languages of the first model for a route's task, with one of the model's
+    example texts."""
     tasks: dict[str, Task] = {path: task for task, (path, _) in TEXT_ROUTES.items()}
     for path, methods in description["paths"].items():
         served = models.for_task(tasks.get(path, "translation"))
@@ -213,8 +213,8 @@ def name_request_schemas(description: dict[str, Any]) -> None:
 def form_schema(field: dict[str, Any], repeated: bool) -> dict[str, Any]:
     """The schema of a field in a form.
 
-    Forms have no null: a field is absent or, if it may not be repeated, empty. They have no lists but of fields that
-    may be repeated: another list is a text.
+    Forms have no null: a field is absent or, if it may not be repeated, empty. Only fields that may be repeated are
+    lists: another list is a text.
     """
     if "anyOf" not in field:
         return field

@@ -63,7 +63,7 @@ async def read_texts(
     plain: ReadFormat | None = None,
 ) -> list[SourceText]:
     """The texts of a request, read in its format. Raises Problem, also once its documents have too many sentences:
-    further ones are not parsed. `plain`: how those without markup are read."""
+    further ones are not parsed. `plain`: the reader of texts without markup."""
     markup, most, found = request.markup or plain, service.settings.sentences, 0
     if markup is None or not request.input_texts:
         return [SourceText(text) for text in request.input_texts]
@@ -149,8 +149,8 @@ class PipelineResult:
 
 
 def output_texts(item: ModelInput, answer: GenerationResult | None, write: Callable[[str], str]) -> list[str]:
-    """The outputs for an input, best first, as they are written in the response; of a blank one its text. Those of a
-    document are written already."""
+    """The outputs for an input, best first, as written in the response; a blank input's output is its text. Outputs of
+    a document are rendered already."""
     if item.kept is not None:
         return [item.kept]
     if item.document is not None:
@@ -191,7 +191,7 @@ def generating_route(
     `prepare` choose models and inputs, searches, and responds.
 
     In OpenAPI the route has the name and the docstring of `prepare`. `streams`: whether clients can ask for events;
-    `statuses`: the errors beside those of authentication and parsing.
+    `statuses`: the errors beside the errors of authentication and parsing.
     """
     kind = with_limits(request_type, settings)
 
@@ -223,7 +223,7 @@ def generating_route(
 @asynccontextmanager
 async def admit_request(service: Service, caller: Caller, request: GenerateRequest) -> AsyncIterator[Reservation]:
     """Admit a request to the queue before its texts are processed, and charge its caller's quota and rate limit. The
-    charge is the number of texts or, if larger, tokens x beam, of which 1,000 count as a text. Raises Problem."""
+    charge is the number of texts or, if larger, tokens x beam / 1,000. Raises Problem."""
     max_sentences = service.settings.sentences
     if request.min_sentences(request.input_texts, max_sentences) > max_sentences:
         raise segmentation.too_many_sentences(max_sentences)
@@ -241,7 +241,7 @@ async def admit_request(service: Service, caller: Caller, request: GenerateReque
 async def find_term_options(
     service: Service, caller: Caller, request: GenerateRequest, generation: Generation
 ) -> TermOptions | None:
-    """What to find in the texts of a request, with the entries of the glossary that it names. Raises Problem."""
+    """The term options of a request, with the entries of the glossary that it names. Raises Problem."""
     options = request.term_options
     if options is None or request.kept_glossary is None:
         return options

@@ -139,7 +139,7 @@ class GenerateRequest(ApiRequest):
 
     @property
     def term_options(self) -> TermOptions | None:
-        """What to find in the texts; None if they have no terms."""
+        """The options for finding terms in the texts; None if they have no terms."""
         return None
 
     @property
@@ -154,7 +154,7 @@ class GenerateRequest(ApiRequest):
 
     @property
     def output_prefix(self) -> str | None:
-        """The text with which the output begins."""
+        """The text that the output begins with."""
         return None
 
     @property
@@ -193,7 +193,7 @@ class GenerateRequest(ApiRequest):
         return 1 if texts or not self.input_texts else 0
 
     def estimate_sentences(self, texts: Sequence[str]) -> int:
-        """About the number of sentences to search for `texts`, found without segmenting them."""
+        """The approximate number of sentences to search for `texts`, found without segmenting them."""
         return self.min_sentences(texts, len(texts))
 
 

@@ -1,4 +1,4 @@
-"""The inputs of models that a request has, and their searches: options, splitting, and what is reserved for them."""
+"""The model inputs of a request, and their searches: options, splitting, and reserved queue load."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,8 +27,9 @@ from service.problems import Problem
 class ModelInput:
     """One input of a model: the model, its texts and images by source name, and the request field of each source.
 
-    `document`: the document that the text is of, if it has markup. `second`: the model that translates the outputs of
-    the first, if there is a pivot language. `kept`: the text as it was sent, if it is in the target language already.
+    `document`: the document that contains the text, if it has markup. `second`: the model that translates the outputs
+    of the first, if there is a pivot language. `kept`: the text as it was sent, if it is in the target language
+    already.
     """
 
     model: ServedModel
@@ -110,8 +111,9 @@ def reserve_second_searches(
 
 
 def search_options(request: GenerateRequest, model: ServedModel, outputs: int, of_pivot: bool = False) -> SearchOptions:
-    """The model's search options with the request's overrides, for so many outputs, or as many as the model has.
-    `of_pivot`: they are translated further, and the request's limit is not one of theirs. Raises Problem."""
+    """The model's search options with the request's overrides, for this number of outputs, at most the model's largest
+    beam. `of_pivot`: the outputs are translated further, so the request's length limit does not apply to them. Raises
+    Problem."""
     defaults, longest = model.facts.search, model.facts.limits.target_length
     max_length = None if of_pivot else request.max_length
     n_best = min(outputs, model.width)

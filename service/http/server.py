@@ -1,9 +1,9 @@
 """uvicorn's setup, and the limits that a service without a proxy needs and no ASGI middleware can set.
 
-A `Connection` stands between the socket and uvicorn's protocol, of which it uses only what `asyncio.Protocol` has. It
+A `Connection` stands between the socket and uvicorn's protocol, and uses only the interface of `asyncio.Protocol`. It
 answers these attacks:
 
-- slow headers (Slowloris): uvicorn waits for them indefinitely, and so does it for a body that no route reads;
+- slow headers (Slowloris): uvicorn waits for them indefinitely, as for a body that no route reads;
 - connections that fill the limit and stay idle: probes are answered above it, so that no orchestrator restarts the
   service;
 - bodies of tiny chunks, whose framing takes much longer to parse than a body's bytes.
@@ -70,14 +70,14 @@ def server_config(app: FastAPI) -> uvicorn.Config:
 
 
 class Connections:
-    """The connections of a server; `above`: those above the limit, the oldest first."""
+    """The connections of a server; `above`: connections above the limit, the oldest first."""
 
     def __init__(self, settings: Settings, metrics: Metrics) -> None:
         self.settings = settings
         self.metrics = metrics
         self.within: set[Connection] = set()
         self.above: dict[Connection, None] = {}
-        self.buffer = memoryview(bytearray(READ_BYTES))  # what is read is parsed at once: one buffer is enough
+        self.buffer = memoryview(bytearray(READ_BYTES))  # received bytes are parsed at once: one buffer is enough
 
     def add(self, connection: "Connection") -> None:
         if len(self.within) < self.settings.connections:
@@ -94,7 +94,7 @@ class Connections:
 
 
 class Connection(asyncio.BufferedProtocol):
-    """Passes what is read to uvicorn's protocol, and closes the connection if its limits are exceeded."""
+    """Passes received bytes to uvicorn's protocol, and closes the connection if its limits are exceeded."""
 
     transport: asyncio.Transport
     deadline: asyncio.TimerHandle | None = None  # for the headers of the next request
@@ -136,7 +136,7 @@ class Connection(asyncio.BufferedProtocol):
         if not self.requests:
             self.wait_for_headers(True)
         self.protocol.data_received(bytes(self.connections.buffer[:nbytes]))
-        if nbytes == READ_BYTES:  # there is more: first the app looks at this, and other connections have their turn
+        if nbytes == READ_BYTES:  # more bytes wait: first the app handles these, and other connections have their turn
             self.transport.pause_reading()
             self.loop.call_soon(self.read_on)
 
@@ -246,9 +246,9 @@ class Connection(asyncio.BufferedProtocol):
 
     def settle(self) -> None:
         """Close a half-closed connection if no complete request is left on it. Otherwise write the first bytes of the
-        response, equal for all responses: a client that closed the connection and one that only stopped sending cannot
-        be told apart until something is written, which the closed side rejects. This is called once the event loop has
-        started the tasks of all complete requests, and the app has read what was there of a body."""
+        response, equal for all responses: only a write tells a closed connection, which rejects it, from a client that
+        merely stopped sending. This is called once the event loop has started the tasks of all complete requests, and
+        the app has read the received part of a body."""
         if not self.half_closed or self.transport.is_closing():
             return
         if not self.requests or self.reading:
@@ -280,7 +280,7 @@ class Connection(asyncio.BufferedProtocol):
 
 
 class Writing:
-    """The transport of uvicorn's protocol: that of the connection, which writes itself."""
+    """The transport of uvicorn's protocol: the connection's, except that the connection itself writes."""
 
     def __init__(self, connection: Connection) -> None:
         self.write = connection.write

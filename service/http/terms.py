@@ -56,7 +56,7 @@ def term_fields(settings: Settings) -> dict[str, Any]:
 def term_options(
     glossary: Sequence[GlossaryTerm] | None, do_not_translate: str | Sequence[str] | None, protect: bool | None
 ) -> TermOptions:
-    """What to find in the texts of a request."""
+    """The term options of a request."""
     entries = tuple(GlossaryEntry(entry["source"], entry["target"]) for entry in glossary or ())
     kept = (do_not_translate,) if isinstance(do_not_translate, str) else tuple(do_not_translate or ())
     return TermOptions(entries, kept, protect is not False)

@@ -1,4 +1,4 @@
-"""Texts with markup (`format: html` and `xml`). One without tags is a text whose character references are decoded."""
+"""Texts with markup (`format: html` and `xml`). A text without tags only has its character references decoded."""
 
 import html
 import re
@@ -13,12 +13,13 @@ from service.problems import Problem
 
 # Start of a tag, comment or declaration (HTML, 13.2.5.6, the tag open state); any other `<` is text.
 MARKUP = re.compile(r"<[A-Za-z/!?][^\s>]*>?")
-# In plain text: an end tag, a reference to a character, or a soft hyphen and the like. What has none needs no document.
+# In plain text: an end tag, a reference to a character, or a soft hyphen and the like. A text without them needs no
+# document.
 IN_TEXT = re.compile(rf"</\w|&(?:#?\w{{2,31}});|{INVISIBLE.pattern}")
 LONG_REFERENCE = re.compile(r"&#([0-9]{8,});?")  # html.unescape raises ValueError for numbers of thousands of digits
 MAX_DIGITS = 7  # of a character's number, without leading zeros
 INLINE_HTML_CHARACTERS = 1000  # characters decoded in less time than it takes to wake a thread
-PARSING_COST = 20  # the time to parse a character of a document, in that to decode one
+PARSING_COST = 20  # the time to parse a character of a document, in units of the time to decode one
 
 MarkupFormat = Literal["html", "xml"]
 ReadFormat = MarkupFormat | Literal["message"]  # a plain text whose tags and references to characters are read
@@ -26,7 +27,7 @@ ReadFormat = MarkupFormat | Literal["message"]  # a plain text whose tags and re
 
 @dataclass(frozen=True)
 class SourceText:
-    """A text of a request: of a document with tags, what is to be translated, and the document."""
+    """A text of a request: for a document with tags, the text to translate, and the document."""
 
     text: str
     document: Document | None = None
@@ -69,7 +70,7 @@ def unescape(text: str) -> str:
 
 
 def _shorten_reference(reference: "re.Match[str]") -> str:
-    """The reference without leading zeros, or U+FFFD if its number is not that of a character (HTML, 13.2.5.80)."""
+    """The reference without leading zeros, or U+FFFD if its number is not a character's (HTML, 13.2.5.80)."""
     digits = reference[1].lstrip("0") or "0"
     return f"&#{digits};" if len(digits) <= MAX_DIGITS else "\ufffd"
 

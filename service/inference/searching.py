@@ -1,4 +1,4 @@
-"""Searches in the engine, through a pivot language where a sentence has one, and what streams receive of both."""
+"""Searches in the engine, also through a pivot language, and the partial outputs that streams receive of them."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -19,8 +19,8 @@ async def search(
     searches: Sequence[Search[ServedModel]],
     listener: OutputListener | None = None,
 ) -> list[GenerationResult]:
-    """Search all sentences, then the outputs of those with a pivot once more. Raises InvalidTextError with a sentence's
-    index, and the errors of `Engine.search`."""
+    """Search all sentences, then the outputs of sentences with a pivot a second time. Raises InvalidTextError with a
+    sentence's index, and the errors of `Engine.search`."""
     direct = {i for i, each in enumerate(searches) if each.pivot is None}
     first = DirectListener(listener, direct) if listener and len(direct) < len(searches) else listener
     answers = await engine.search([each.first for each in searches], first, reservation)
@@ -82,8 +82,8 @@ class DirectListener:
 
 
 class PivotListener:
-    """Passes on the outputs of second searches as those of their sentences: what all that compete begin with, and the
-    best of them once all are there."""
+    """Passes on the outputs of second searches as outputs of their sentences: the common beginning of all competing
+    outputs, and the best output once all are complete."""
 
     def __init__(self, listener: OutputListener, second: SecondSearches[ServedModel]) -> None:
         self._listener, self._second = listener, second
@@ -111,7 +111,7 @@ class PivotListener:
             self.on_prefix(index, answer.candidates[0].ids)
 
     def _show(self, sentence: int) -> None:
-        """Pass on what the outputs of all that compete for a sentence begin with."""
+        """Pass on the common beginning of all competing outputs of a sentence."""
         prefixes = [self._prefixes[k] for k in self._second.competing[sentence]]
         common = [same[0] for same in takewhile(lambda ids: len(set(ids)) == 1, zip(*prefixes, strict=False))]
         if len(common) > self._shown.get(sentence, 0):

@@ -19,7 +19,7 @@ Item = TypeVar("Item")
 
 INLINE_CHARACTERS = 2000  # characters split in less time than it takes to wake a thread
 INLINE_SENTENCES = 10  # sentences whose results are merged in less time than that
-INLINE_TAGS = 20  # tags that are placed in the results of so many sentences in about the same time
+INLINE_TAGS = 20  # tags that are placed in the results of INLINE_SENTENCES sentences in about the same time
 
 
 def too_many_sentences(sentences: int) -> Problem:
@@ -43,9 +43,9 @@ async def segment(
     characters: Callable[[Item], int],
     shared: int,
 ) -> list[SplitInput[ServedModel]]:
-    """Split every item into sentences; `characters` gives its length, and `shared` that of what is read once for all of
-    them. Raises Problem if the request has more sentences than allowed, or more to explain; splitting stops when the
-    limit is exceeded."""
+    """Split every item into sentences; `characters` gives an item's length, and `shared` the length of text that is
+    processed once for all items. Raises Problem if the request has more sentences than allowed, or more to explain;
+    splitting stops when the limit is exceeded."""
     sentences, explained = engine.settings.sentences, engine.settings.explained
     count = 0
 

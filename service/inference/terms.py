@@ -15,13 +15,13 @@ class RequestTerms:
     def __init__(self, options: TermOptions | None) -> None:
         """None: the texts have no terms."""
         self.options = options
-        self.characters = options.characters if options else 0  # the length of the texts that an index is made of
+        self.characters = options.characters if options else 0  # the length of the texts in an index
         self._finders: dict[str, TermFinder] = {}
 
     def find(self, model: ServedModel, text: str) -> tuple[Term, ...]:
         """The terms of a text that a model reads. Raises Problem for contradictory options.
 
-        Where the model takes no terms, what is protected by its form is left to the model.
+        A model that takes no terms translates text that is protected by its form.
         """
         options = self.options
         if options is None or not are_found(options, model):
@@ -42,5 +42,6 @@ def are_found(options: TermOptions, model: ServedModel) -> bool:
 
 @lru_cache(maxsize=8)
 def cached_finder(options: TermOptions, language: str) -> TermFinder:
-    """A finder with its index. That of a glossary with 10,000 entries takes 80 ms to make, and serves many requests."""
+    """A finder with its index. The index of a glossary with 10,000 entries takes 80 ms to build, and serves many
+    requests."""
     return TermFinder(options, language)

@@ -33,7 +33,8 @@ class Database:
         remedy: str,
         error: type[StoreError] = StoreError,
     ) -> None:
-        """`content`: what is kept, for messages, such as "keys"; `remedy`: how to make a file that does not exist.
+        """`content`: the kind of records, for messages, such as "keys"; `remedy`: how to make a file that does not
+        exist.
 
         `create_schema(connection, path, create)` creates the tables before the first transaction. Transactions raise
         an `error`. Raises UsageError for an invalid URL, or one of an unsupported database.

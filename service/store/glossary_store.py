@@ -41,7 +41,7 @@ GLOSSARIES = Table(
     Column("entry_count", Integer, nullable=False),
     Column("entries", Text, nullable=False),  # tab-separated
 )
-# One of PostgreSQL's advisory locks; those of the keys' and suggestions' tables are lower.
+# One of PostgreSQL's advisory locks; the keys' and suggestions' tables have lower ones.
 WRITE_LOCK: ColumnElement[int] = literal_column("7236837543")
 
 
@@ -135,7 +135,7 @@ def _read(row: Row) -> Glossary:  # type: ignore[type-arg]
 
 
 def _create_schema(connection: Connection, path: Path | None, create: bool) -> None:
-    """Create the table, beside those of the keys."""
+    """Create the table, beside the keys' tables."""
     if path is None:  # services that start at the same time create it once
         connection.execute(select(func.pg_advisory_xact_lock(WRITE_LOCK)))
     metadata.create_all(connection)

@@ -40,12 +40,12 @@ SUGGESTIONS = Table(
     Column("translation", Text, nullable=False),
     sqlite_autoincrement=True,  # an id is not used again after a deletion
 )
-# One of PostgreSQL's advisory locks; that of the keys' schema is one less.
+# One of PostgreSQL's advisory locks; the keys' schema has the number below.
 WRITE_LOCK: ColumnElement[int] = literal_column("7236837542")
 
 
 class SuggestionsFullError(Exception):
-    """A limit of the store is reached; `of_key`: whether it is that of one key."""
+    """A limit of the store is reached; `of_key`: whether it is one key's limit."""
 
     def __init__(self, limit: int, of_key: bool) -> None:
         super().__init__(limit, of_key)
@@ -65,7 +65,7 @@ class Suggestion:
 
     @property
     def digest(self) -> bytes:
-        """SHA-256 of the content, by which a repetition is found."""
+        """SHA-256 of the content, to detect repetitions."""
         parts = (self.text, self.translation, self.source, self.target, self.key)
         return hashlib.sha256("\0".join(parts).encode()).digest()
 
@@ -126,7 +126,8 @@ class SuggestionStore:
     def list(
         self, key: str | None = None, source: str | None = None, target: str | None = None
     ) -> list[StoredSuggestion]:
-        """The suggestions in the order of their arrival, all or those of a key (by name), and of languages."""
+        """The suggestions in the order of their arrival; only of a key (by name), of a source or a target language if
+        given."""
         wanted = {SUGGESTIONS.c.key: key, SUGGESTIONS.c.source: source, SUGGESTIONS.c.target: target}
         chosen = [column == value for column, value in wanted.items() if value is not None]
         with self._database.transaction(writes=False) as connection:
@@ -151,7 +152,7 @@ class SuggestionStore:
 
 
 def _create_schema(connection: Connection, path: Path | None, create: bool) -> None:
-    """Create the table, beside those of the keys. Raises StoreError for a file without it, unless `create`."""
+    """Create the table, beside the keys' tables. Raises StoreError for a file without it, unless `create`."""
     if path is None:  # services that start at the same time create it once
         connection.execute(select(func.pg_advisory_xact_lock(WRITE_LOCK)))
     if path and not create and SUGGESTIONS.name not in inspect(connection).get_table_names():

@@ -1,7 +1,7 @@
 """Training lines of single words and short lists, so that a model does not make a sentence of a word.
 
 They come from a lexicon that our aligner learns from the training pairs themselves: pairs of words, and names and other
-words that stay as they are. Bilingual dictionaries as further training lines: Arthur et al. 2016, section 2; Kothur et
+words that stay unchanged. Bilingual dictionaries as further training lines: Arthur et al. 2016, section 2; Kothur et
 al. 2018.
 """
 
@@ -26,7 +26,7 @@ from training.data.formats import count_lines
 LEARNED_PAIRS = 50_000  # training pairs, evenly spaced, that the lexicon is learned from
 LEAST, PROBABLE = 2, 0.4  # links of a pair of words, and their share of the source word's occurrences
 LISTS, LONGEST_LIST = 0.4, 5  # the share of lines with several words, and the words of the longest
-NAMES = 0.3  # the share of the lists that have words only that stay as they are
+NAMES = 0.3  # the share of the lists with only words that stay unchanged
 SEED = 1
 COMMAS = {"zh": "，", "ja": "、"}
 
@@ -35,7 +35,7 @@ WordPair = tuple[str, str]
 
 
 def with_lexicon_lines(dataset: Dataset, source: str, share: float, folder: Path) -> Dataset:
-    """The data set with lines of words and lists behind those of train: `share` of the number of its own lines.
+    """The data set with lines of words and lists appended to train: `share` of the number of train's lines.
 
     `source`: the name of the source text. The lines are written to `folder` once, and read from there later. Raises
     DataError for texts that are cut into subwords, and for pairs without words that are translated one by one.

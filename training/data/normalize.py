@@ -1,4 +1,4 @@
-"""Normalization of text lines, so that corpora that are written differently can be used as one."""
+"""Normalization of text lines, so that corpora with different conventions can be combined."""
 
 import re
 from collections.abc import Callable, Sequence

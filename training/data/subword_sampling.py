@@ -1,7 +1,8 @@
 """Random segmentation of training text: BPE-dropout (Provilkov et al. 2020) and subword regularization (Kudo 2018).
 
 A text is segmented anew in every epoch. The random numbers depend on seed, epoch, field and row alone, so that a
-resumed training reads the same ids, whoever reads a row. What is computed of a word is kept for its next occurrence.
+resumed training reads the same ids, whoever reads a row. Computed segmentations of a word are cached for its next
+occurrence.
 """
 
 import math
@@ -19,8 +20,8 @@ from interlinear.text.vocabulary import Vocabulary
 from training.data.guide.piece_links import INDEX, RowArrays
 from training.data.prepare.prepared import TARGET, PreparedSplit
 
-WORDS = 1 << 15  # that are kept, and texts between spaces
-SEGMENTATIONS = 1 << 18  # that are kept, of all words
+WORDS = 1 << 15  # words that are cached, and texts between spaces
+SEGMENTATIONS = 1 << 18  # segmentations that are cached, of all words
 ROWS = 1 << 16  # whose ids are kept in an epoch: a few updates of all workers
 UNKNOWN_PENALTY = 10.0  # below the least probable piece, in nats, for a character without a piece; as in SentencePiece
 
@@ -38,7 +39,7 @@ class WordSampler(Protocol[Word]):
     """Segments words at random."""
 
     def word(self, word: str) -> Word:
-        """What is kept of a word that the pre-tokenizer has split off."""
+        """The cached data of a word of the pre-tokenizer."""
 
     def sample(self, words: Sequence[Word], draw: Draw) -> list[int]:
         """The ids of the words of a text."""
@@ -104,7 +105,7 @@ class BpeDropout:
         return following
 
     def segmentation(self, ids: tuple[int, ...]) -> Segmentation:
-        """The record of these pieces, made with all that follow from it while no merge is dropped."""
+        """The record of these pieces, created together with all records that follow while no merge is dropped."""
         if len(self.known) >= SEGMENTATIONS:
             for old in self.known.values():
                 old.following = [None] * len(old.places)
@@ -174,7 +175,7 @@ class UnigramSampling:
 
 
 def letter_ids(ids: Mapping[str, int], letter: str) -> tuple[int, ...]:
-    """A character's id, or those of its bytes in UTF-8."""
+    """A character's id, or the ids of its UTF-8 bytes."""
     known = ids.get(letter)
     return (known,) if known is not None else tuple(ids[BYTES[byte]] for byte in letter.encode())
 
@@ -199,14 +200,14 @@ class TextSampler(Generic[Word]):
         return np.array(self.sampler.sample(words, draw), np.int64)
 
     def overlaps(self, ids_N: np.ndarray, others_M: np.ndarray) -> np.ndarray:
-        """Whether pieces of one segmentation share text with those of another of the same text, bool (N, M)."""
+        """Whether pieces of two segmentations of one text share text, bool (N, M)."""
         end_N, end_M = np.cumsum(self.sizes[ids_N]), np.cumsum(self.sizes[others_M])
         start_N, start_M = end_N - self.sizes[ids_N], end_M - self.sizes[others_M]
         shared_NM: np.ndarray = (start_N[:, None] < end_M) & (start_M < end_N[:, None])
         return shared_NM
 
     def read_words(self, ids: bytes) -> list[Word]:
-        """What the sampler keeps of the words of a text between spaces, from its ids as int64."""
+        """The cached data of the words of a text between spaces, from its ids as int64."""
         return [self.word(word) for word in self.tokenizer.split_words(np.frombuffer(ids, np.int64).tolist())]
 
 
@@ -223,7 +224,8 @@ def text_sampler(tokenizer: Tokenizer, dropout: float, alpha: float | None) -> A
 class SampledSplit:
     """A split in one epoch, whose texts with a sampler are segmented at random.
 
-    A segmentation longer than `max_length`, by which the split was prepared, is discarded, and the text read as it is.
+    A segmentation longer than `max_length`, the limit of the prepared split, is discarded, and the prepared ids are
+    used.
     """
 
     def __init__(
@@ -247,8 +249,8 @@ class SampledSplit:
         return np.concatenate([np.zeros(0, np.int64), *self._rows(field, rows)])
 
     def links(self, links: RowArrays, source: str, rows: np.ndarray) -> RowArrays:
-        """The links (target piece, source piece) of some rows, for `links` between the pieces that were prepared: a
-        piece has those of the pieces that it shares text with."""
+        """The links (target piece, source piece) of some rows, for `links` between prepared pieces: a piece has the
+        links of the prepared pieces that it shares text with."""
         return RowArrays.of(self._links(links.row(row), source, row) for row in rows.tolist())
 
     def _links(self, links_N2: np.ndarray, source: str, row: int) -> np.ndarray:

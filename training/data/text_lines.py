@@ -19,10 +19,10 @@ from interlinear.installation import how_to_install
 from training.data.uris import FileLocation, directory_error, open_file, os_error_message
 
 GZIP, ZSTANDARD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
-CHUNK = 1 << 20  # maximum bytes per read; what is available is passed on before waiting for more
+CHUNK = 1 << 20  # maximum bytes per read; available bytes are passed on before waiting for more
 PROBE_BYTES = 4096  # bytes from which the encoding and the line end are recognized
 BYTE_ORDER_MARKS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
-# What some program takes for the end of a line, and the byte-order mark, which concatenated files have inside.
+# Line ends of some programs, and the byte-order mark, which concatenated files have inside.
 BREAK_CHARACTERS = "\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029\ufeff"
 BREAKS = re.compile(f"[{BREAK_CHARACTERS}][{BREAK_CHARACTERS} \t]*")
 
@@ -50,7 +50,7 @@ def detect_form(first_bytes: bytes) -> TextForm:
     """The form of a text that begins with these bytes."""
     encoding = BYTE_ORDER_MARKS.get(first_bytes[:2], "utf-8")
     text = first_bytes.decode(encoding, "ignore")
-    # A carriage return at the end of what is there so far may be the first half of a line end of Windows.
+    # A carriage return at the end of the bytes so far may be the first half of a line end of Windows.
     return TextForm(encoding, "\r" if "\r" in text[:-1] and "\n" not in text else "\n")
 
 

@@ -229,8 +229,7 @@ class BatchLoader:
         return [self._collate(parts[self._rank], np.concatenate(parts)) for parts in zip(*shares, strict=True)]
 
     def _collate(self, rows: Rows, all_rows: Rows) -> Batch:
-        """The padded tensors of some rows, as wide as those of `all_rows` would be. A source text without ids is
-        absent."""
+        """The padded tensors of some rows, with the width of `all_rows`. A source text without ids is absent."""
         texts: dict[str, TextInput] = {}
         for name in self._sources:
             lengths_B = self._split.row_lengths(name, rows)

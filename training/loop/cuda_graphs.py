@@ -44,7 +44,7 @@ class Recorder(Protocol):
     """Records computations that have no arguments and no results."""
 
     def warm_up(self, compute: Callable[[], None]) -> None:
-        """Run a computation as it will be recorded."""
+        """Run a computation under the conditions of its recording."""
 
     def record(self, compute: Callable[[], None]) -> Graph:
         """Record a computation without running it. Raises CaptureError."""
@@ -157,7 +157,7 @@ class CapturedGradients:
     def add(self, batch: Batch, normalizer: int, graph: bool = True) -> None:
         """Add a batch's gradients of objective / normalizer, and its sums (`Loss.sums`) to `sums_4`. `graph`: by one.
 
-        Raises CaptureError, torch's errors for lack of memory, and what `wait` raises; gradients and sums are then
+        Raises CaptureError, torch's out-of-memory errors, and the errors of `wait`; gradients and sums are then
         undefined.
         """
         self.scale.fill_(1 / normalizer)
@@ -198,9 +198,9 @@ class CapturedGradients:
     def give_up(self, batch: Batch) -> bool:
         """Compute batches of this shape without a graph from now on; False if they are already.
 
-        All graphs and buffers are freed, when the device has run those that it was given: memory may be what is
-        missing, and after a recording that failed, graphs would draw the numbers of the generator's former state. Those
-        of other shapes are recorded again.
+        All graphs and buffers are freed, when the device has run its enqueued graphs: memory may be what is missing,
+        and after a recording that failed, graphs would draw the numbers of the generator's former state. Graphs of
+        other shapes are recorded again.
         """
         if (key := shape_of(batch)) in self.given_up:
             return False
@@ -212,5 +212,5 @@ class CapturedGradients:
 
 
 def shape_of(batch: Batch) -> Hashable:
-    """What batches of one graph have in common."""
+    """The key that batches of one graph share."""
     return (*batch.sources, *((tensor.shape, tensor.dtype) for tensor in tensors_of(batch)))

@@ -135,8 +135,8 @@ class Evaluator:
         return choose_examples(bundle, self.job.dev, self.dev, outputs)
 
     def baseline(self, score: DevEvaluation, train: PreparedSplit) -> Baseline:
-        """The trivial baseline with the highest dev score by the deciding metric (BLEU where that is perplexity), with
-        the model's score by the same metric."""
+        """The trivial baseline with the highest dev score by the deciding metric (BLEU if the deciding metric is
+        perplexity), with the model's score by the same metric."""
         chosen = self.searched_rows()
         outputs = {}
         for name, lines in self.job.dev.sources.items():
@@ -153,7 +153,7 @@ class Evaluator:
         return Baseline(best, metric, values[best], model_score.score)
 
     def search_step(self) -> SearchStep:
-        """The step of one dev set's search, on a GPU with CUDA graphs, whose memory updates need afterwards."""
+        """The step of one dev set's search, on a GPU with CUDA graphs; updates need their memory afterwards."""
         return captured_on_gpu(self.device) if self.job.cuda_graphs else search_step
 
     def translate(self, rows: Sequence[int]) -> Iterator[str]:

@@ -42,8 +42,8 @@ def choose_examples(
 
 
 def most_alike(items: Sequence[int], pairs: Mapping[int, tuple[str, list[str]]], count: int) -> list[int]:
-    """So many items whose output is one of their references, evenly spread; where there are fewer, those whose output
-    is most similar to one (chrF). `pairs`: an output and its references, by item."""
+    """This many items whose output equals one of their references, evenly spread; if there are fewer, the items whose
+    output is most similar to a reference (chrF). `pairs`: an output and its references, by item."""
     exact = [item for item in items if pairs[item][0] in pairs[item][1]]
     if len(exact) >= count:
         return [exact[(2 * i + 1) * len(exact) // (2 * count)] for i in range(count)]
@@ -56,8 +56,8 @@ def most_alike(items: Sequence[int], pairs: Mapping[int, tuple[str, list[str]]],
 def request_and_example(
     bundle: Bundle[Model], dev: DevSet, split: PreparedSplit, row: int
 ) -> tuple[Request, dict[str, str]]:
-    """A row of the dev set as a request, and as an example. An image of which the model reads features is left out of
-    both: nobody can send them."""
+    """A row of the dev set as a request, and as an example. An image whose features the model reads is left out of
+    both: nobody can send features."""
     lines = {name: dev.written(name, lines[row], bundle.tokenizers[name]) for name, lines in dev.sources.items()}
     texts, files, pixels = {name: line for name, line in lines.items() if line}, {}, {}
     for name, grid in bundle.card.model.images.items():

@@ -77,7 +77,7 @@ def adamw(settings: TrainingSettings, parameters: Sequence[nn.Parameter]) -> tor
 
 
 def adam_options(settings: TrainingSettings) -> dict[str, Any]:
-    """What Adam and AdamW have in common."""
+    """The options that Adam and AdamW share."""
     betas = settings.betas or (0.9, 0.999)
     return {"lr": settings.learning_rate, "betas": betas, "eps": settings.epsilon or 1e-8}
 

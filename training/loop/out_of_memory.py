@@ -19,7 +19,7 @@ class RowDoesNotFitError(Exception):
 
 @dataclass(frozen=True)
 class MicroBatch:
-    """Rows of an update whose gradient is computed at once: those of part `part` from row `first` on."""
+    """Rows of an update whose gradient is computed at once: the rows of part `part` from row `first` on."""
 
     batch: Batch
     part: int

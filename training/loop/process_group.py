@@ -157,7 +157,7 @@ class SingleProcess:
 class TorchProcessGroup:
     """The default process group of torch.distributed, already initialised (by Ray Train or torchrun).
 
-    Tensors on the CPU are summed and gathered by gloo, those on a GPU by NCCL. Every collective is waited for at most
+    Tensors on the CPU are summed and gathered by gloo, tensors on a GPU by NCCL. Every collective is waited for at most
     `timeout` seconds, and the group's own timeout must not be shorter. NCCL needs TORCH_NCCL_BLOCKING_WAIT, since
     torch's watchdog ends the process otherwise. Methods raise WorkerLostError.
     """

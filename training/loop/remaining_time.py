@@ -9,14 +9,14 @@ WINDOW = 60.0  # seconds of training that the estimate is made from
 
 
 class RemainingTime:
-    """Estimates the remaining time from what a training reports."""
+    """Estimates the remaining time from a training's reports."""
 
     def __init__(self) -> None:
         self.dev_seconds = 0.0  # of the last evaluation on the dev set, with the checkpoint after it
         self._intervals: deque[tuple[float, int]] = deque()  # seconds and updates of reports, without evaluations
 
     def add(self, seconds: float, updates: int) -> None:
-        """Count the updates of another interval, and forget those before the last minute."""
+        """Count the updates of another interval, and drop the intervals before the last minute."""
         self._intervals.append((seconds, updates))
         while sum(seconds for seconds, _ in self._intervals) - self._intervals[0][0] >= WINDOW:
             self._intervals.popleft()

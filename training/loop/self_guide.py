@@ -1,5 +1,5 @@
-"""A guide from the model in training itself: its alignments of the training pairs, symmetrised with those of a model of
-the opposite direction (agreement; Cheng et al. 2016).
+"""A guide from the model in training itself: its alignments of the training pairs, symmetrised with the alignments by a
+model of the opposite direction (agreement; Cheng et al. 2016).
 
 Axes: B rows, L target pieces, T source pieces, I source words, J target words.
 """

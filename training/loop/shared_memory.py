@@ -10,7 +10,7 @@ from uuid import uuid4
 import torch
 
 FOLDER = Path("/dev/shm")  # Linux's named shared memory
-BLOCK = 1 << 17  # elements that are summed at once: those of two workers fit into a core's cache
+BLOCK = 1 << 17  # elements that are summed at once: two workers' elements fit into a core's cache
 
 
 class SharedMemoryBuffers:

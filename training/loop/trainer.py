@@ -395,7 +395,7 @@ class Trainer:
             if self.uploader:
                 self.uploader.upload_bundle(self.job.run / "bundle")
         if not saved:
-            self.set_weights(last)  # a resumed training with more epochs goes on from these
+            self.set_weights(last)  # a resumed training with more epochs continues from these
             self.save()
         self.wait_for_uploads()
         # no worker leaves before all is written: a worker that leaves may clear files that its node's workers share

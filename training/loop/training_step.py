@@ -116,7 +116,7 @@ class ResultCopy:
 
     def __init__(self, step: EnqueuedStep) -> None:
         self.all_reduce = step.all_reduce
-        # torch allocates page-locked memory for such a copy from a GPU, and does not wait
+        # torch allocates page-locked memory for this copy from a GPU, and does not wait
         self.numbers_7 = torch.cat([step.sums_6, step.norm[None]]).to("cpu", non_blocking=True)
         self.copied = torch.cuda.current_stream(step.norm.device).record_event() if step.norm.is_cuda else None
 
@@ -144,7 +144,7 @@ class TrainingStep:
         warn: Callable[[str], None] = log.warning,
     ) -> None:
         """`cuda_graphs`: compute gradients by CUDA graphs, except for expected risk, whose candidates are made on the
-        host. `warn` is told when that fails first: batches of such a shape are computed without."""
+        host. `warn` is called at the first failure: batches of that shape are then computed without graphs."""
         self.settings, self.objective, self.model = settings, objective, model
         self.workers, self.device = workers, device
         self.optimizer = build_optimizer(settings, [p for p in model.parameters() if p.requires_grad])
@@ -152,8 +152,8 @@ class TrainingStep:
         self.parameter_count = sum(parameter.numel() for parameter in self.parameters)  # trainable ones
         self.bf16 = settings.precision == "bf16" and computes_bf16(device)
         self.gradient_buffer: Tensor | None = None  # all gradients in one flat tensor, where several workers sum them
-        # The host reads an update's result after so many more, the same at every worker. Where candidates are made and
-        # compared on the host, it waits for the device in every update anyway.
+        # The host reads an update's result after this number of further updates, the same at every worker. Where
+        # candidates are made and compared on the host, it waits for the device in every update anyway.
         self.read_delay = 0 if device.type == "cpu" or objective.risk else GPU_READ_DELAY
         self.warn = warn
         self.collective: Collective | None = None  # the newest sum over the workers
@@ -170,7 +170,7 @@ class TrainingStep:
         """
         for group in self.optimizer.param_groups:
             group["lr"] = rate
-        sums = torch.zeros(2 + SUMS, device=self.device)  # stop requests, splits, then those of the loss
+        sums = torch.zeros(2 + SUMS, device=self.device)  # stop requests, splits, then the sums of the loss
         sums[0].fill_(self.workers.stop_requested() > 0)  # to assign a number copies it from the host, and waits
         micro_batches = [MicroBatch(batch, part) for part, batch in enumerate(batches) if batch.rows]
         unsplit = len(micro_batches)
@@ -215,7 +215,7 @@ class TrainingStep:
                 if not (is_out_of_memory(error) or isinstance(error, CaptureError)):
                     raise
                 reason = error_summary(error)
-            # From here on the error, and with it what the failed computation had in memory, is gone.
+            # From here on the error is gone, and with it the memory of the failed computation.
             if self.captured and micro_batch.whole and self.captured.give_up(micro_batch.batch):
                 empty_cache(self.device)
                 if len(self.captured.given_up) == 1:  # said once

@@ -29,7 +29,7 @@ def plan_epoch(
 ) -> EpochPlan:
     """An epoch of a split: one plan of all rows, or a windowed plan where the split has more shards than a window.
 
-    The arguments are those of BatchPlan, with the same guarantee: the plan depends on them alone, not on the workers.
+    The arguments are BatchPlan's, with the same guarantee: the plan depends on them alone, not on the workers.
     """
     if split.shards <= WINDOW_SHARDS:
         lengths = {field: split.lengths(field) for field in fields}

@@ -15,10 +15,10 @@ from training.recipe import Recipe
 
 GIB = 2**30
 PROCESS_BYTES = 700 * 2**20  # resident memory of a Ray worker that has imported torch and loaded no data
-MEMORY_SHARE = 0.75  # of the free memory, for workers that nobody asked for: their batches need some too
+MEMORY_SHARE = 0.75  # share of the free memory for the default number of workers: their batches need some too
 ROWS_PER_WORKER = 8  # pairs of a batch; with fewer, a worker sums gradients for longer than it computes them
 PARAMETER_BYTES = 4 * 5  # weight, gradient, all-reduce buffer, two moments of the optimizer
-# assumed where only the data knows the shape: features of a large network
+# assumed if only the data defines the shape: features of a large network
 LARGEST_GRID = ImageGrid(rows=7, columns=7, features=2048)
 
 _CGROUP = Path("/sys/fs/cgroup")
@@ -56,8 +56,8 @@ def default_workers(job: TrainingJob) -> tuple[int, str]:
     """The number of workers for a training on this machine's CPUs where the user gave none, and a sentence about it.
 
     One worker of one thread for every processor: threads within one worker wait for each other in every small
-    operation. Fewer where memory or the batch does not suffice for so many. A resumed run keeps its number, on which
-    the random numbers of dropout depend.
+    operation. Fewer where memory or the batch does not suffice for that number. A resumed run keeps its number, on
+    which the random numbers of dropout depend.
     """
     processors = available_cpus()
     by_memory = int(MEMORY_SHARE * available_memory() / worker_bytes(job.recipe))
@@ -75,7 +75,7 @@ def default_workers(job: TrainingJob) -> tuple[int, str]:
 
 
 def batch_rows(job: TrainingJob) -> int:
-    """About how many pairs the batch of an update has."""
+    """The approximate number of pairs in an update's batch."""
     train, settings = PreparedData.load(job.prepared).record.splits["train"], job.recipe.training
     if settings.batch_tokens is None:
         return min(settings.batch_sentences or 1, train.rows)

@@ -41,7 +41,8 @@ class WorkerGroupConfig:
 
     @property
     def worker_resources(self) -> dict[str, float]:
-        """What a worker needs, as Ray names it. Ray counts in ten-thousandths; rounded up, the last would not fit."""
+        """A worker's resources, as Ray names them. Ray counts in ten-thousandths; rounded up, the last would not
+        fit."""
         return {"cpu": 1, "gpu": 10_000 // self.per_gpu / 10_000} if self.gpu else {"cpu": 1}
 
 

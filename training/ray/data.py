@@ -99,7 +99,7 @@ class SplitTexts:
     rows: int
 
     def read(self, shard: Shard, mask: np.ndarray | None) -> Iterator[Row]:
-        """The rows of a shard; with `mask`, those where it is true."""
+        """The rows of a shard; with `mask`, the rows where it is true."""
         if shard.start == shard.end:
             return
         start, end = shard.start, shard.end

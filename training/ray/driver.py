@@ -209,7 +209,7 @@ class _TrainerThread(threading.Thread):
             group.max_workers if group.min_workers == group.max_workers else (group.min_workers, group.max_workers)
         )
         folder = job.run.resolve()
-        # Ray's own records; delete those of an earlier process.
+        # Ray's records; delete the records of an earlier process.
         if self.storage:
             records = self.storage.uri_of(f"runs/{job.name}")
             self.storage.remove(f"runs/{job.name}/ray")

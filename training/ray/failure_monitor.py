@@ -17,8 +17,8 @@ NodeCapacity = Mapping[str, int]  # CPUs or GPUs of each node, by its address
 
 
 def missing_resources(min_workers: int, resource: str, capacity: NodeCapacity, workers_each: int = 1) -> str:
-    """Describes the missing resources; empty where the nodes have enough for the workers, of which `workers_each` share
-    one."""
+    """Describes the missing resources; empty where the nodes have enough for the workers; `workers_each` workers share
+    one CPU or GPU."""
     available, needed = sum(capacity.values()), -(-min_workers // workers_each)
     if available >= needed:
         return ""

@@ -139,8 +139,8 @@ def store_texts(dataset: Dataset, files: Mapping[str, Path], storage: Storage) -
 
 
 def training_description(dataset: Dataset) -> dict[str, Any]:
-    """The content of the data set's description, without other splits than those of a training, and without what
-    refers to them."""
+    """The content of the data set's description, with only the splits of a training, and without references to other
+    splits."""
     described = read_description_file(dataset.path)
     fields = {field for split in TRAINING_SPLITS for field in dataset.splits[split]}
     joined = described.get("joined", {})

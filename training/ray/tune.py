@@ -1,7 +1,7 @@
 """Runs the trials of a tuning by Ray Tune with ASHA; the driver is the process of the command.
 
-Each trial is an ordinary training in an actor (tune_trial.py). The observers stay in the driver, as in driver.py. What
-a resumed tuning knows comes from its record and the trials' own checkpoints, not from Tune's state.
+Each trial is an ordinary training in an actor (tune_trial.py). The observers stay in the driver, as in driver.py. A
+resumed tuning uses its record and the trials' checkpoints, not Tune's state.
 """
 
 import logging
@@ -28,7 +28,7 @@ from training.tuning.record import ENDED, TuningRecord
 
 @dataclass(frozen=True)
 class NamedTrial:
-    """All that ASHA reads of a trial. Tune's own trials have a new id in every process."""
+    """The attributes of a trial that ASHA reads. Tune's own trials have a new id in every process."""
 
     trial_id: str
 
@@ -43,15 +43,15 @@ class ResumableAsha(ASHAScheduler):
 
     def __init__(self, baseline: str, epochs: int, grace: int, reduction: float) -> None:
         """`baseline`: the trial that is never stopped, since others are compared with it; `epochs`: of the longest
-        trial; `grace`: epochs before a trial may be stopped; `reduction`: of so many trials that reach a rung about
-        one goes on."""
+        trial; `grace`: epochs before a trial may be stopped; `reduction`: about one of this number of trials at a rung
+        continues."""
         self.baseline = baseline
         super().__init__(EPOCH, SCORE, "max", max_t=epochs, grace_period=grace, reduction_factor=reduction)
 
     def replay(self, record: TuningRecord, epochs: dict[str, int]) -> list[str]:
         """Give ASHA the recorded epochs of all trials, in the order of time.
 
-        `epochs`: the number of epochs of each trial that has not ended. Returns the names of those that are now
+        `epochs`: the number of epochs of each trial that has not ended. Returns the names of the trials that are now
         stopped: their last result was recorded, but the process was killed before its decision.
         """
         for trial in record.trials:
@@ -86,7 +86,7 @@ def named(trial: Any) -> Any:
     return trial if isinstance(trial, NamedTrial) else NamedTrial(trial.config["trial"])
 
 
-RESTARTS = 3  # how many times a trial goes on from its checkpoint after its process was lost
+RESTARTS = 3  # how many times a trial resumes from its checkpoint after its process was lost
 FAILURE_FILE = "failure.txt"  # in a trial's folder: the traceback of an error that is a bug
 RAY_FOLDER = "ray"  # of Tune's own files, in the tuning's folder
 
@@ -228,7 +228,7 @@ class TuneDriver:
         return not self.running
 
     def remove_files(self) -> None:
-        """Remove the files that only a running tuning needs, also those of a process that was killed."""
+        """Remove the files that only a running tuning needs, also files of a killed process."""
         (self.folder / STOP_FILE).unlink(missing_ok=True)
         shutil.rmtree(self.folder / RAY_FOLDER, ignore_errors=True)
         for job in self.jobs.values():

@@ -34,7 +34,8 @@ EVENTS, EPOCH, SCORE, LAST = "events", "epoch", "score", "last"
 
 
 class PausingProcess(SingleProcess):
-    """A single process that waits in the first update after an epoch until it is decided whether the training goes on.
+    """A single process that waits in the first update after an epoch until it is decided whether the training
+    continues.
 
     The loop has saved the epoch by then. A training that is stopped saves once more, after that update.
     """
@@ -82,7 +83,7 @@ class TrialThread(threading.Thread):
             self.queued.put(WorkerCrashed(repr(error), traceback.format_exc()))
 
     def events(self) -> list[WorkerEvent]:
-        """Let the training go on, and return its events: up to an epoch or the end; none after RESULT_SECONDS."""
+        """Let the training continue, and return its events: up to an epoch or the end; none after RESULT_SECONDS."""
         if self.reported:
             self.reported = False
             self.group.decided.set()

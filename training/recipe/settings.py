@@ -126,7 +126,7 @@ SourceSettings = Annotated[
 ]
 
 
-ALIGNERS = ("hmm", "eflomal", "fast_align")  # what aligns the training pairs when data is prepared
+ALIGNERS = ("hmm", "eflomal", "fast_align")  # aligners of the training pairs during preparation
 SELF = "self"
 
 

@@ -1,4 +1,4 @@
-"""Where a recipe's guide gets its word links from, for a data set."""
+"""The source of the word links of a recipe's guide, for a data set."""
 
 import torch
 

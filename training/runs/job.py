@@ -268,7 +268,7 @@ def choose_run_folder(runs: Path, name: str, resume: bool, stored_names: Sequenc
     """The newest run of that name to resume; else a new one: NAME, then NAME-2, NAME-3, ... Where there is no NAME,
     NAME-2 is a name of its own.
 
-    `stored_names`: the names of the runs on the storage, which count like those in the folder.
+    `stored_names`: the names of the runs on the storage, which count like runs in the folder.
     """
     check_run_name(name)
     names = {*stored_names, *(path.name for path in runs.glob(f"{name}*") if path.is_dir())}

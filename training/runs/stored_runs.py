@@ -36,7 +36,7 @@ def claim(storage: Storage, folder: Path, now: TrainingProgress, resume: bool) -
 def _newer_local_state(
     storage: Storage, folder: Path, checkpoints: CheckpointManager, now: TrainingProgress
 ) -> Path | None:
-    """The folder's newest intact state, if it is newer than the storage's. Both must be of this recipe and data."""
+    """The folder's newest intact state, if it is newer than the storage's. Both must belong to this recipe and data."""
     prefix = f"runs/{folder.name}/checkpoints"
     stored_states = complete_states(storage, prefix)
     if stored_states:

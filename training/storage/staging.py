@@ -76,7 +76,7 @@ def check_prepared_data(job: TrainingJob, staged: StagedInputs, node: str) -> No
 
 
 def stage_inputs(job: TrainingJob, storage: Storage) -> StagedInputs:
-    """Upload the job's inputs, except those that are on the storage already."""
+    """Upload the job's inputs, except inputs that are on the storage already."""
     data_fingerprint = prepared_fingerprint(job.prepared)
     prepared = f"prepared/{data_fingerprint[:16]}/{job.prepared.name}"
     storage.put_once(prepared, job.prepared)

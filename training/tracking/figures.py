@@ -14,7 +14,7 @@ from interlinear.registry.curves import DEV_BLEU, DEV_PERPLEXITY, Curves, curve_
 from training.data.prepare.prepared import PreparedData
 from training.events import TrainingJob
 
-FIGURE_WORDS = range(5, 13)  # a dev sentence with so many words is drawn
+FIGURE_WORDS = range(5, 13)  # lengths in words of the dev sentence that is drawn
 FIGURE_CURVES = (DEV_BLEU, DEV_PERPLEXITY)
 
 

@@ -1,7 +1,7 @@
 """Queue of metrics for MLflow: sends them in the background, and keeps them while the store is unavailable.
 
 Metrics that MLflow has not accepted are also written to a file in the run's folder, so that a resumed training can send
-those of a killed process. MLflow stores a point that is sent twice only once, by key, step, value and time.
+the metrics of a killed process. MLflow stores a point that is sent twice only once, by key, step, value and time.
 """
 
 import json
@@ -43,7 +43,7 @@ class ScoredModel:
 
 
 class MetricQueue(threading.Thread):
-    """Sends metrics to MLflow in batches, in a thread; keeps those that are not accepted and sends them again."""
+    """Sends metrics to MLflow in batches, in a thread; keeps metrics that are not accepted and sends them again."""
 
     def __init__(self, store: MlflowStore, run_id: str, say: Callable[[str], None], run: Path) -> None:
         """`run`: the run's folder."""

@@ -68,9 +68,9 @@ class Tracker:
         say: Callable[[str], None] | None = None,
         parent: str | None = None,
     ) -> None:
-        """`register`: the name for the registered model; `experiment`: by default that of the environment variable
+        """`register`: the name for the registered model; `experiment`: by default the value of the environment variable
         MLFLOW_EXPERIMENT_NAME, or the data set's name; `say`: prints a message; `parent`: the run in which this one is
-        nested, by default that of INTERLINEAR_PARENT_RUN, or of the model that it starts from.
+        nested, by default the value of INTERLINEAR_PARENT_RUN, or the run of the model that it starts from.
 
         Raises RegistryError, within seconds, when the store cannot be reached, and UsageError for an invalid name.
         """

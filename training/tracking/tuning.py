@@ -93,7 +93,7 @@ class TrialTrackers:
         return self.trackers[trial]
 
     def close(self, trial: str) -> None:
-        """Send what a trial has logged, and end its run."""
+        """Send a trial's remaining metrics, and end its run."""
         self.trackers.pop(trial).__exit__(None, None, None)
 
     def started(self, trial: str, job: TrainingJob, start: StartReport) -> None:

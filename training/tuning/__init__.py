@@ -1,4 +1,4 @@
-"""Tuning of a recipe on the dev set: the search space, its trials, and the record from which a tuning goes on.
+"""Tuning of a recipe on the dev set: the search space, its trials, and the record from which a tuning resumes.
 
 Nothing here knows of Ray: `training/ray/tune.py` runs the trials.
 """

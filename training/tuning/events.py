@@ -1,4 +1,4 @@
-"""The events of a tuning: those of each trial's training, by the trial's name, and how a trial ends."""
+"""The events of a tuning: each trial's training events, by the trial's name, and the ends of trials."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -28,7 +28,7 @@ class TuningObserver(Protocol):
         """ASHA has stopped a trial between two epochs; it may not have started in this process."""
 
     def failed(self, trial: str, problem: str) -> None:
-        """A trial has failed; the others go on."""
+        """A trial has failed; the others continue."""
 
 
 class TuningObservers:

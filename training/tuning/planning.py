@@ -21,14 +21,15 @@ SHARED_KEYS = {
     "training.max_length": "it decides which dev sentences are scored: give it with --set",
     "training.epochs": "it is the budget of every trial: give it with --epochs",
 }
-REDUCTION = 2.0  # of so many trials that come as far, ASHA lets about one go on
-TOKEN_KEYS = ("target.", "joint_vocabulary")  # keys that change what a target token is
-MERGED_KEYS = "sources."  # as well, with one vocabulary for sources and target
+REDUCTION = 2.0  # ASHA continues about one of this number of trials at a rung
+TOKEN_KEYS = ("target.", "joint_vocabulary")  # keys that change the target's tokenization
+MERGED_KEYS = "sources."  # so do these, with one vocabulary for sources and target
 
 
 @dataclass(frozen=True)
 class TuningRequest:
-    """What a user asks for. `space`: the user's own ranges; `settings`: of all trials; `epochs`: at most, in each."""
+    """The options of a tuning. `space`: the user's ranges; `settings`: of all trials; `epochs`: maximum of each
+    trial."""
 
     recipe: str
     data: str
@@ -59,7 +60,7 @@ class TuningRequest:
         return {setting.partition("=")[0].strip() for setting in self.settings}
 
     def trial_plan(self, trial: TrialRecord) -> TrainingPlan:
-        """A trial as an ordinary training, which goes on where it has begun. Raises InterlinearError."""
+        """A trial as an ordinary training, which resumes if it has begun. Raises InterlinearError."""
         settings = [*self.shared_settings, *trial.settings]
         begun = (self.folder / trial.name).is_dir()
         return plan_training(self.recipe, self.data, settings, self.data_root, self.folder, trial.name, begun)
@@ -105,8 +106,8 @@ def base_plan(request: TuningRequest) -> TrainingPlan:
 
 
 def check_space(request: TuningRequest, recipe: Recipe) -> None:
-    """Raises UsageError for a key that the recipe does not know, that --set gives as well, or by which trials would no
-    longer compare."""
+    """Raises UsageError for a key that the recipe does not know, that --set gives as well, or that makes trials
+    incomparable."""
     assert request.space is not None
     defaults = open_dataset(request.data, request.data_root).defaults
     for key, values in request.space.items():
@@ -148,7 +149,7 @@ def trial_record(record: TuningRecord, number: int, recipe: Recipe) -> TrialReco
 
 
 def resume_tuning(request: TuningRequest) -> TuningRecord:
-    """The record of a tuning that goes on, with everything that its trials have trained. Changes nothing.
+    """The record of a resumed tuning, with everything that its trials have trained. Changes nothing.
 
     It may have more trials than before. Raises TrainingError where there is no such tuning, or it was another.
     """
@@ -197,8 +198,8 @@ def check_same_tuning(record: TuningRecord, request: TuningRequest) -> None:
 
 def fit_space(record: TuningRecord, request: TuningRequest) -> None:
     """Prepare the data. Where it is small, all trials get the epochs and the patience that the recipe gets for small
-    data - those of a trial would depend on the batch that it draws - and draw around its settings, unless the user gave
-    ranges."""
+    data - the settings of a trial would depend on the batch that it draws - and draw around its settings, unless the
+    user gave ranges."""
     plan = base_plan(request)
     dataset = open_dataset(request.data, request.data_root)
     prepared = prepare_data(plan.recipe, dataset, request.prepared, tracking=request.tracking)
@@ -223,6 +224,6 @@ def prepare_trials(record: TuningRecord, request: TuningRequest) -> dict[str, Tr
         if trial.state not in ENDED:
             plan = request.trial_plan(trial)
             job = prepare_job(plan, request.data, request.data_root, request.prepared, request.tracking)
-            # In a run without a checkpoint this begins anew; after a lost process it goes on.
+            # A run without a checkpoint starts again; after a lost process it continues.
             jobs[trial.name] = replace(job, resume=True)
     return jobs

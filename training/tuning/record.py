@@ -1,6 +1,6 @@
 """The record of a tuning, `tuning.json`, and the observers that keep it up to date.
 
-It has what was asked for, and each trial with its values, state and curve.
+It has the options, and each trial with its values, state and curve.
 
 A resumed tuning reads it, together with the epochs that each trial's own process has written (`EpochFile`).
 """
@@ -53,7 +53,8 @@ class EpochResult(BaseModel):
 
 
 def goodness(metric: Metric, result: EpochResult) -> float:
-    """The dev score by which a recipe selects epochs (`training.score`), as a number that is higher for better ones."""
+    """The dev score that selects epochs of a recipe (`training.score`), as a number that is higher for better
+    epochs."""
     if metric == "perplexity":
         return -result.dev_perplexity
     return result.dev_bleu if metric == "bleu" or result.dev_rouge is None else result.dev_rouge
@@ -62,7 +63,7 @@ def goodness(metric: Metric, result: EpochResult) -> float:
 class TrialRecord(BaseModel):
     """A trial: its name (also its folder's), the values of all keys that are tuned, its state and its epochs.
 
-    `settings`: what differs from the recipe; nothing for the first trial.
+    `settings`: the differences from the recipe; empty for the first trial.
     """
 
     name: str
@@ -74,7 +75,7 @@ class TrialRecord(BaseModel):
 
 
 class TuningRecord(BaseModel):
-    """A tuning: what was asked for, and its trials. `settings` hold for all; `grace` and `reduction` are ASHA's.
+    """A tuning: its options, and its trials. `settings` hold for all; `grace` and `reduction` are ASHA's.
 
     `fitted`: the epochs and the patience that small data gives the recipe, so that all trials have the same.
     """
@@ -166,7 +167,7 @@ class EpochFile:
 
 
 def read_epochs(run: Path) -> list[EpochResult]:
-    """The epochs of a trial, in order. An epoch that was trained again after a kill counts as it was at last."""
+    """The epochs of a trial, in order. An epoch that was trained again after a kill counts with its last result."""
     epochs: dict[int, EpochResult] = {}
     with suppress(FileNotFoundError):
         for line in (run / EPOCH_FILE).read_text(encoding="utf-8").splitlines():
@@ -192,7 +193,7 @@ class Recorder:
 
     def epoch(self, trial: str, report: EpochReport) -> None:
         record = self.record.trial(trial)
-        # An epoch that is trained again after a kill replaces what was recorded.
+        # An epoch that is trained again after a kill replaces the recorded one.
         before = [result for result in record.curve if result.epoch < report.epoch]
         record.curve = [*before, EpochResult.of(report, time.time())]
         self.record.write(self.folder)

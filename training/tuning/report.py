@@ -1,4 +1,4 @@
-"""What a tuning ends with: a table of its trials, and the best values as a recipe."""
+"""The result of a tuning: a table of its trials, and the best values as a recipe."""
 
 from pathlib import Path
 from typing import Any
@@ -41,7 +41,7 @@ def best_score(record: TuningRecord, trial: TrialRecord) -> str:
 
 
 def best_settings(record: TuningRecord) -> list[str]:
-    """The settings of the best trial as `KEY=VALUE`, those of all trials included."""
+    """The settings of the best trial as `KEY=VALUE`, including the settings of all trials."""
     best = record.best_trial()
     return [*record.settings, *(best.settings if best else ())]
 

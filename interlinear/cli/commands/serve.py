@@ -83,7 +83,7 @@ def serve(
     options = {SETTING_OF.get(name, name): value for name, value in given.items()}
     options |= {"models": tuple(map(parse_model, model or ())), "require_key": require_key or None}
     settings = load_settings(config, options | dict(parse_settings(overrides or ())))
-    for device_name in () if on_ray else settings.devices:  # on Ray, the devices are those of the cluster's nodes
+    for device_name in () if on_ray else settings.devices:  # on Ray, the devices are the cluster nodes' devices
         check_device(device_name)
     if not settings.models:
         settings = settings.model_copy(update={"models": champion_models(settings.tracking)})

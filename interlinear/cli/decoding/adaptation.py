@@ -20,7 +20,7 @@ from interlinear.models.protocol import EncoderDecoder
 from training.adaptation import AdaptationPair, adapt
 from training.data.guide.piece_links import piece_links, word_ranges
 
-SEED = 1  # of the order of the pairs
+SEED = 1  # seed of the order of the pairs
 
 
 def check_adaptable(name: str, bundle: Bundle[EncoderDecoder]) -> None:
@@ -39,8 +39,8 @@ def check_adaptable(name: str, bundle: Bundle[EncoderDecoder]) -> None:
 def adapt_models(aligner: Aligner, names: Sequence[str], pairs: Sequence[SentencePair], save: Path | None) -> Aligner:
     """The aligner with its models trained on the pairs, guided by the links of an HMM aligner that learns from them.
 
-    Pairs with an empty side, or that a model cannot align, are left out. With `save` the models are kept: MODEL
-    in this folder, that of --reverse in the one with `-reverse` after its name. Raises UsageError for models that
+    Pairs with an empty side, or that a model cannot align, are left out. With `save` the models are kept: MODEL in this
+    folder, the model of --reverse in the folder with `-reverse` appended to its name. Raises UsageError for models that
     cannot be adapted, or if no pair is left.
     """
     generations = [generation for generation in (aligner.forward, aligner.backward) if generation]
@@ -64,7 +64,7 @@ def adapt_models(aligner: Aligner, names: Sequence[str], pairs: Sequence[Sentenc
 
 
 def long_side(aligner: Aligner, pair: SentencePair) -> str:
-    """Which side is too long for a model, without counting unknown words, which is done when the pair is aligned."""
+    """Which side is too long for a model; unknown words are only counted when the pair is aligned."""
     return length_problem(replace(aligner, unknown=UnknownWords()), pair)
 
 
@@ -130,7 +130,7 @@ def adapt_bundle(
 
 
 def keep(folder: Path, bundle: Bundle[EncoderDecoder], pairs: int) -> None:
-    """Write the adapted model as a bundle. Its card has no scores: those of the model before are not its own."""
+    """Write the adapted model as a bundle. Its card has no scores: the original model's scores do not apply to it."""
     assert isinstance(bundle.model, Model)
     data = bundle.card.data | {"adapted": {"pairs": pairs, "seed": SEED}}
     write_bundle(folder, bundle.model, bundle.tokenizers, bundle.card.model_copy(update={"data": data, "metrics": {}}))

@@ -113,8 +113,8 @@ def check_symmetrized(reverse: str | None, symmetrize: Symmetrization | None) ->
 def check_reading(
     model: str, by: AlignmentKind, kinds: Sequence[str], known: Mapping[str, AttentionReading] = READINGS
 ) -> AttentionReading:
-    """The reading of this name. Raises UsageError, with those of the known readings that the model has, if it does not
-    have its kind of attention."""
+    """The reading of this name. Raises UsageError, with the names of the model's readings, if the model does not have
+    its kind of attention."""
     if READINGS[by].kind not in kinds:
         available = ", ".join(name for name, reading in known.items() if reading.kind in kinds)
         raise UsageError(model, f"the model has no attention of kind {by}", f"it has {available}")

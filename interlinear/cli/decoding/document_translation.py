@@ -36,7 +36,7 @@ def translate_document(
     how: SplitOptions[OfflineModel],
     find_terms: FindTerms | None = None,
 ) -> TranslatedDocument:
-    """Translate a document. Equal sentences are searched once; those with tags among their words are explained.
+    """Translate a document. Equal sentences are searched once; sentences with tags between their words are explained.
 
     `progress` passes the answers through, and gets their number. `find_terms`: the terms of a text.
     """
@@ -93,7 +93,7 @@ def check_output(file: Path, output: Path) -> None:
 
 
 def write_at_once(path: Path, content: bytes) -> None:
-    """Write a file that is there completely or, after an error, as it was."""
+    """Write a file atomically: complete or, after an error, unchanged."""
     handle, temporary = tempfile.mkstemp(dir=path.absolute().parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as file:

@@ -11,7 +11,7 @@ from interlinear.alignment.doubts import THRESHOLDS
 from interlinear.explanation import Explanation
 
 UNALIGNED = "·"
-MARK = "?"  # of a doubtful word
+MARK = "?"  # mark of a doubtful word
 REASONS = {
     "low_probability": f"a probability under {THRESHOLDS.probability:.0%}",
     "repeated": "said twice",
@@ -45,7 +45,7 @@ class GlossColumn:
 
     @property
     def target(self) -> str:
-        """The target words; those that are not adjacent are joined by an ellipsis."""
+        """The target words; words that are not adjacent are joined by an ellipsis."""
         return self.styled_target().plain
 
     @property

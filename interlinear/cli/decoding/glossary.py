@@ -19,8 +19,8 @@ def terms_finder(
     protect: bool,
     tokenised: bool,
 ) -> FindTerms | None:
-    """The function that finds terms in a line; None if there is nothing to find. What is protected by its form is left
-    to the model where it takes no terms, and in tokenised text.
+    """The function that finds terms in a line; None if there is nothing to find. Text that is protected by its form is
+    not found if the model takes no terms, and in tokenised text.
 
     Raises UsageError for terms that the model or the text cannot have, DataError for a malformed file.
     """

@@ -29,7 +29,7 @@ def load_pivot(
 
 
 def first_options(search: SearchOverrides, bundle: Bundle[EncoderDecoder]) -> SearchOptions:
-    """The options of the first search, whose best outputs are translated further; limits of length are for the
-    second."""
+    """The options of the first search, whose best outputs are translated further; length limits apply to the second
+    search."""
     options = search.apply_to(bundle, leave_out=OF_OUTPUTS)
     return options.model_copy(update={"n_best": min(PIVOT_OUTPUTS, options.beam)})

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from interlinear.models.protocol import EncoderDecoder
     from interlinear.search import SearchOptions
 
-SECTION = "search."  # of a recipe, whose keys these are
-OF_OUTPUTS = ("n_best", "min_length", "max_length")  # keys for the last of two searches only
+SECTION = "search."  # the recipe's section with these keys
+OF_OUTPUTS = ("n_best", "min_length", "max_length")  # keys that apply only to the last of two searches
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,8 @@ class SearchOverrides:
     def apply_to(
         self, bundle: "Bundle[EncoderDecoder]", n_best: int | None = None, leave_out: Collection[str] = ()
     ) -> "SearchOptions":
-        """The search options of a bundle with these overrides, but for those to leave out. `n_best`: the only number of
-        outputs that there may be.
+        """The search options of a bundle with these overrides, except the ones to leave out. `n_best`: the only allowed
+        number of outputs.
 
         Raises UsageError for an invalid combination, and for an option that the bundle's model has no use for.
         """
@@ -66,7 +66,7 @@ class SearchOverrides:
 
     @property
     def beam(self) -> int | None:
-        """The beam size that is given. Raises UsageError for one that is none."""
+        """The given beam size. Raises UsageError for an invalid one."""
         beam = self.overrides().get("beam")
         return None if beam is None else validated({"beam": beam}).beam
 

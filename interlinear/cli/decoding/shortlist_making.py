@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 TRAIN, DEV = "train", "dev"  # splits
 PAIRS_AT_A_TIME = 64  # pairs of a batch of forced decoding
-BATCHES_AHEAD = 32  # batches that are read together, so that pairs of similar length are in one
+BATCHES_AHEAD = 32  # batches that are sorted by length together
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,8 @@ class MadeShortlist:
 
 @dataclass(frozen=True)
 class DevCoverage:
-    """What a shortlist covers of the dev set's references, and of the model's outputs from the whole vocabulary."""
+    """The coverage of the dev set's references, and of the model's outputs from the whole vocabulary, by a
+    shortlist."""
 
     references: Coverage
     outputs: Coverage
@@ -157,7 +158,8 @@ def count_file(path: Path, reader: PairReader, pairs: Iterator[tuple[Row, TextPa
 
 
 def measure_on_dev(generation: SequenceGenerator, shortlist: Shortlist, dataset: Dataset) -> DevCoverage | None:
-    """What a shortlist covers of a data set's dev set; None if it has none. `generation` searches all words.
+    """The coverage of a data set's dev set by a shortlist; None without a dev set. `generation` searches the whole
+    vocabulary.
 
     Images are absent, as in forced decoding.
     """
@@ -260,7 +262,7 @@ def keep_shortlist(shortlist: Shortlist, folder: Path, destination: Destination)
 
 
 def as_text(name: str, made: MadeShortlist, measured: DevCoverage | None, vocabulary: int) -> str:
-    """What was made, and what it covers, for people."""
+    """The shortlist's size and coverage as text for people."""
     lines = [f"{name} has a shortlist of {made.pairs:,} pairs"]
     if measured:
         references, outputs = measured.references, measured.outputs

@@ -16,8 +16,8 @@ from interlinear.cli.progress import LiveLine
 from interlinear.errors import UsageError
 from interlinear.explanation import Span, WeightedLink, to_spans
 
-MAX_WORDS = 1000  # of a side; memory grows with the square
-FEW_PAIRS = 20  # from fewer, positions and equal words decide
+MAX_WORDS = 1000  # words of a side; memory grows with the square
+FEW_PAIRS = 20  # with fewer pairs, positions and equal words decide
 UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]{4,}")
 
 
@@ -32,7 +32,7 @@ class PairWords:
 
     @classmethod
     def of(cls, pair: SentencePair, tokenised: bool) -> "PairWords":
-        """The words of a pair: of raw text words and punctuation marks, of tokenised text what spaces separate."""
+        """The words of a pair: in raw text words and punctuation marks, in tokenised text separated by spaces."""
         source, target = (to_spans(text, split_words(text, tokenised)) for text in (pair.source, pair.target))
         for side, words in (("source", source), ("target", target)):
             if len(words) > MAX_WORDS:
@@ -55,7 +55,7 @@ def align_statistically(
     kept = list(pairs)
     if tokenised:
         warn_of_unspaced(kept)
-    # The words are found again for the output: with their offsets they would take most of the memory.
+    # The words are computed again for the output: with their offsets they would take most of the memory.
     words = (learned_words(pair, tokenised) for pair in kept)
     aligned = load_aligner(Path(model)).align(words) if model else learn(list(words), tokenised, save)
     for pair, posteriors in zip(kept, aligned, strict=True):

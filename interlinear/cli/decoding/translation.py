@@ -71,7 +71,7 @@ def translate_lines(
     config, model = generation.bundle.card.model, OfflineModel(generation)
     pivot = how.pivot if how else None
     for group in groups:
-        texts: deque[SplitText[OfflineModel] | RequestError] = deque()  # of the lines that are being searched
+        texts: deque[SplitText[OfflineModel] | RequestError] = deque()  # lines that are being searched
 
         def searches(
             group: Sequence[InputLine] = group, texts: deque[SplitText[OfflineModel] | RequestError] = texts
@@ -89,7 +89,7 @@ def translate_lines(
             if line.empty:
                 yield LineOutcome(line)
                 continue
-            first = next(outcomes)  # which has the line split before
+            first = next(outcomes)  # which has split the line
             text = texts.popleft()
             merged = text if isinstance(text, RequestError) else merge_outcomes(text, first, outcomes)
             if isinstance(merged, RequestError):
@@ -100,7 +100,7 @@ def translate_lines(
 
 
 def merge_outcomes(text: SplitText[OfflineModel], first: Outcome, following: Iterator[Outcome]) -> Outcome:
-    """The outcome of a text from those of its sentences: the first of their errors if there is one."""
+    """The outcome of a text from its sentences' outcomes: the first error if there is one."""
     outcomes = [first, *(next(following) for _ in text.sentences[1:])]
     answers = [outcome for outcome in outcomes if isinstance(outcome, GenerationResult)]
     error = next((outcome for outcome in outcomes if isinstance(outcome, RequestError)), None)
@@ -110,7 +110,8 @@ def merge_outcomes(text: SplitText[OfflineModel], first: Outcome, following: Ite
 def split_line(
     model: OfflineModel, request: Request, how: SplitOptions[OfflineModel] | None
 ) -> SplitText[OfflineModel] | RequestError:
-    """A line as its sentences; one that the model reads is searched as it is, unless the options say otherwise."""
+    """A line as its sentences; a line within the model's limits is searched unsplit, unless the options say
+    otherwise."""
     if how is None:
         return SplitText.whole(model, request)
     plain = how.split_sentences == "0" and not how.preserve_formatting

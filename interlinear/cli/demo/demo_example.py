@@ -17,8 +17,8 @@ class DemoSentence:
 
 
 def pick_example(rows: Iterable[DemoSentence], outputs: Iterable[str], most_words: int = 11) -> str:
-    """The short source sentence to display. Candidates are those whose output has the highest chrF (equal to the
-    reference, if there are any); among them, the one with the most crossing links."""
+    """The short source sentence to display. Candidates are the sentences whose output has the highest chrF (equal to
+    the reference, if possible); among them, the one with the most crossing links."""
     from sacrebleu.metrics import CHRF
 
     chrf = CHRF()

@@ -1,4 +1,4 @@
-"""Record of the demo's last training, by which a second run decides whether to train again."""
+"""Record of the demo's last training, from which a second run decides whether to train again."""
 
 import hashlib
 import json
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from training.yaml_files import PACKAGE, resource_folder
 
-# What a trained model depends on, besides the recipes; of `interlinear` all but these.
+# The inputs of a trained model, besides the recipes; of `interlinear` all but these.
 MODEL_PACKAGES, OTHERS = ("interlinear", "training"), ("cli", "documents", "translation")
 
 

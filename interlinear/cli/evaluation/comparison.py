@@ -26,7 +26,7 @@ def compare_systems(
     samples: int,
     correction: Literal["holm", "bonferroni"] | None,
 ) -> dict[str, dict[Test, Comparison]]:
-    """The comparison by every test, by metric name. statistics: for each metric, by system, those of its runs.
+    """The comparison by every test, by metric name. statistics: for each metric, by system, the statistics of its runs.
     samples: as in --samples."""
     comparisons_by_metric: dict[str, dict[Test, Comparison]] = {metric.name: {} for metric in statistics}
     for test in TESTS:
@@ -119,7 +119,7 @@ def find_cases(
 
 
 def extreme_rows(gains: Sequence[float], count: int) -> list[int]:
-    """The rows with the largest gains, in descending order, then those with the largest losses, the worst last."""
+    """The rows with the largest gains, in descending order, then the rows with the largest losses, the worst last."""
     in_order = sorted(range(len(gains)), key=lambda row: -gains[row])
     most = [row for row in in_order if gains[row] > EQUAL][:count]
     least = [row for row in in_order if gains[row] < -EQUAL][-count:]

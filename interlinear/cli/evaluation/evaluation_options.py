@@ -1,4 +1,4 @@
-"""What the commands that evaluate score, and how."""
+"""Options of the commands that evaluate."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +25,7 @@ from interlinear.cli.options import (
     UseShortlist,
 )
 
-SHUFFLE_SEED = 1  # of --shuffle-images
+SHUFFLE_SEED = 1  # default seed of --shuffle-images
 
 LogScores = Annotated[
     bool, typer.Option("--log", help="Log the scores to MLflow, in a run nested in the training run.")

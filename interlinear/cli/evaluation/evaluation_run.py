@@ -46,7 +46,7 @@ class ConfidencePoint:
 
 @dataclass(frozen=True)
 class ConfidenceCurve:
-    """Scores at confidences from 0 to 1. `metric`: the one by which the best is chosen, HTER if it was computed."""
+    """Scores at confidences from 0 to 1. `metric`: decides which point is best; HTER if it was computed."""
 
     points: Sequence[ConfidencePoint]
     metric: str
@@ -54,7 +54,7 @@ class ConfidenceCurve:
 
     @property
     def best(self) -> ConfidencePoint:
-        """The point with the best score; of equal ones that with the lowest confidence."""
+        """The point with the best score; in a tie, the one with the lowest confidence."""
         sign = -1 if self.lower_is_better else 1
         return max(self.points, key=lambda point: sign * point.scores[self.metric])
 
@@ -62,8 +62,8 @@ class ConfidenceCurve:
 def confidence_curve(
     outputs: Sequence[Candidate | None], test_set: TestSet, metrics: Sequence[Metric], answers: ReferenceSet
 ) -> ConfidenceCurve:
-    """The scores at every confidence, from the outputs of one search without any. None: a line that the model cannot
-    read, whose output is empty."""
+    """The scores at every confidence, from the outputs of one search without confidence. None: a line that the model
+    cannot read, whose output is empty."""
     points = []
     for step in range(STEPS + 1):
         confidence = step / STEPS

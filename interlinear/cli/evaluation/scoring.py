@@ -189,9 +189,10 @@ def select_metrics(
     reading: Preprocessing | None = None,
     kind: MetricKind | None = None,
 ) -> tuple[Metric, ...]:
-    """The metrics of --metrics, or the task's default ones; with a `kind` only those of texts, or of alignments.
+    """The metrics of --metrics, or the task's default ones; with a `kind` only metrics of texts, or of alignments.
 
-    Raises UsageError for an unknown one, and if none is of that kind."""
+    Raises UsageError for an unknown metric, and if none is of that kind.
+    """
     default = ALIGNMENT if kind == ALIGNMENTS else DEFAULT_METRICS[task or "translation"]
     requested = names.split(",") if names is not None else default
     selected = catalogue.select_metrics((name.strip() for name in requested), reading or Preprocessing())
@@ -318,7 +319,7 @@ def overlapping_words(spans: Sequence[Span], words: Sequence[tuple[int, int]]) -
 @dataclass(frozen=True)
 class ImageAwareness:
     """The score with shuffled images; the improvement by the right images (Elliott 2018); and, by test, the p-value of
-    such a difference for a model that ignores images."""
+    a difference of this size for a model that ignores images."""
 
     score: float
     awareness: float
@@ -332,7 +333,7 @@ class ImageAwareness:
 def image_awareness(
     metric: Metric, right: SystemOutputs, wrong: SystemOutputs, answers: ReferenceSet
 ) -> ImageAwareness:
-    """Compare the outputs with the right images and those with shuffled ones."""
+    """Compare the outputs with the right images and the outputs with shuffled images."""
     systems = {"shuffled": [metric.statistics(wrong, answers)], "right": [metric.statistics(right, answers)]}
     compared = {test: compare(metric, systems, test, "").systems for test in TESTS}
     shuffled_result, right_result = compared["bootstrap"]

@@ -118,7 +118,8 @@ def parse_dataset_split(on: str) -> tuple[str, str]:
 
 
 class ReadsFields(Protocol):
-    """What a test set needs to know about a system: the fields that it reads, its task and its output language."""
+    """The properties of a system that a test set depends on: the fields that it reads, its task and its output
+    language."""
 
     @property
     def generation(self) -> SequenceGenerator | None: ...

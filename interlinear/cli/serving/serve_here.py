@@ -41,7 +41,7 @@ def serve_here(settings: "Settings", listening: socket.socket, host: str, say: C
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
             # Stop the engine first: readiness ends, and requests not finished in time still get an answer.
-            # Use a separate thread, because those of the event loop's executor may be busy.
+            # Use a separate thread, because the threads of the event loop's executor may be busy.
             with ThreadPoolExecutor(1, "stops") as executor:
                 stopping = asyncio.get_running_loop().run_in_executor(
                     executor, service.engine.stop, settings.grace_seconds

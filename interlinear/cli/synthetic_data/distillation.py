@@ -68,7 +68,7 @@ def distill_dataset(options: DistillationOptions) -> Path:
 
 
 def hashes(bundle: Bundle[Model], shortlist: bool) -> dict[str, str]:
-    """SHA-256 of what determines a model's outputs: its weights, and its shortlist if that is used."""
+    """SHA-256 of the files that determine a model's outputs: its weights, and its shortlist if that is used."""
     weights = {"weights_sha256": bundle.card.weights_sha256}
     return weights | ({"shortlist_sha256": bundle.card.files[SHORTLIST]} if shortlist else {})
 
@@ -96,7 +96,7 @@ def check_model_fits(name: str, card: ModelCard, dataset: Dataset) -> None:
 
 
 def tokenised_fields(dataset: Dataset, names: Sequence[str]) -> frozenset[str]:
-    """Those of the train split's fields whose words are separated by spaces."""
+    """The train split's fields whose words are separated by spaces."""
     return frozenset(name for name in names if dataset.field(TRAIN, name).tokenised)
 
 

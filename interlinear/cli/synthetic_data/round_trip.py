@@ -1,5 +1,5 @@
 """Artificial post-edits by round trip (Junczys-Dowmunt and Grundkiewicz 2016): text in the target language is
-translated into the source language by one model and back by another. It is the post-edit of what comes back."""
+translated into the source language by one model and back by another. It is the post-edit of the round trip's output."""
 
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -35,9 +35,9 @@ from training.data.normalize import NormalizationStep, build_normalizer
 from training.data.text_lines import read_file
 from training.runs.run_lock import run_lock
 
-BIN = 0.05  # width; a bin of its own has the unedited, and one those with more edits than words
+BIN = 0.05  # width; the unedited triples have a separate bin, and so have triples with more edits than words
 BINS = round(1 / BIN) + 2
-FILLED = 0.9  # share of the wanted triples that must be there, if their number is not given
+FILLED = 0.9  # share of the wanted triples that must be available, if their number is not given
 CHUNK = 500  # lines scored at a time
 SEED = 1
 
@@ -71,8 +71,8 @@ def histogram_bin(edits: Edits) -> NDArray[np.int64]:
 def select_triples(artificial: Edits, real: Edits, wanted: int | None = None) -> NDArray[np.int64]:
     """The indices of the selected artificial triples, ascending; drawn at random within a bin, from a fixed seed.
 
-    wanted: their number, of which bins without enough triples lack some. None: the largest number of which the share
-    FILLED is there.
+    wanted: their number; bins with too few triples lack some. None: the largest number of which the share FILLED is
+    available.
     """
     bin_N = histogram_bin(artificial)
     available_B = np.bincount(bin_N, minlength=BINS)
@@ -123,7 +123,7 @@ class RoundTripJob:
 
     @property
     def record(self) -> dict[str, Any]:
-        """What the translations depend on."""
+        """The inputs that the translations depend on."""
         sha256 = self.dataset.fingerprint(TRAIN, [self.text.name])
         return {
             "to_source": self.backward.record,
@@ -136,7 +136,7 @@ class RoundTripJob:
 
     @property
     def selection(self) -> dict[str, Any]:
-        """What else the written triples depend on."""
+        """The further inputs that the written triples depend on."""
         post_edits = {"name": self.real.name, "sha256": self.real.fingerprint(TRAIN, FIELDS)}
         return {"post_edits": post_edits, "repeat": self.repeat, "triples": self.triples}
 

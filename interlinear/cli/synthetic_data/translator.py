@@ -31,13 +31,14 @@ def write_outputs(
     lines: int,
     label: str = "translating",
 ) -> None:
-    """Append the model's output for every line after the first `done`, each as soon as those before it are written.
+    """Append the model's output for every line after the first `done`, each as soon as the outputs before it are
+    written.
 
-    rows: those lines. lines: the number of all. tokenised: as in `Request`. A line that the model cannot read, or that
-    `rows` leaves out, gets an empty one: training leaves such pairs out.
+    rows: these lines. lines: the number of all lines. tokenised: as in `Request`. A line that the model cannot read, or
+    that `rows` leaves out, gets an empty one: training leaves such pairs out.
     """
     generator = SequenceGenerator(bundle, width=options.beam)
-    numbers: deque[int] = deque()  # of the lines that are being searched
+    numbers: deque[int] = deque()  # lines that are being searched
 
     def requests() -> Iterator[Request | RequestError]:
         for line in rows:
@@ -70,7 +71,7 @@ class Translator:
 
     @property
     def record(self) -> list[dict[str, str]]:
-        """Its members, for the record of what it has written."""
+        """Its members, for the record of its outputs."""
         return [{"name": name, "weights_sha256": sha} for name, sha in zip(self.names, self.weights, strict=True)]
 
     def check(self, languages: tuple[str | None, str | None]) -> None:
@@ -87,7 +88,7 @@ class Translator:
                 raise UsageError(self.option, problem, "name a model of the data's languages")
 
     def write(self, path: Path, rows: "Rows", read: bool, written: bool, lines: int) -> None:
-        """Write the translations of all lines to a file, or those that are missing.
+        """Write the translations of all lines to a file, or only the missing ones.
 
         `read`, `written`: whether the words of the text and of its translation are separated by spaces.
         """
@@ -110,7 +111,7 @@ class Rows:
     text: tuple[Dataset, str] | Path
 
     def numbered(self) -> Iterator[tuple[int, str]]:
-        """The lines with their numbers, from 1; those that lack a required image are left out."""
+        """The lines with their numbers, from 1; lines without a required image are left out."""
         if isinstance(self.text, Path):
             return enumerate(read_file(self.text), 1)
         dataset, name = self.text

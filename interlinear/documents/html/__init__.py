@@ -8,8 +8,8 @@ from interlinear.documents.masks import Masks
 
 
 def parse_html(html: str, where: str = "HTML") -> Document:
-    """Parse HTML. Any text is HTML; what a browser would correct is corrected: tags are closed, and nested.
-    Instructions of PHP, CDATA sections and tags of templates stay as they are.
+    """Parse HTML. Any text is HTML; errors are corrected as in a browser: tags are closed, and nested. Instructions of
+    PHP, CDATA sections and tags of templates stay unchanged.
 
     Raises DataError, located at `where`, for unclosed tags that would be opened again and again without end.
     """

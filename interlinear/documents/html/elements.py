@@ -1,4 +1,4 @@
-"""What HTML's elements and attributes mean for translation (HTML Living Standard, 3.2.6.4 and 15.3)."""
+"""The meaning of HTML's elements and attributes for translation (HTML Living Standard, 3.2.6.4 and 15.3)."""
 
 from collections.abc import Collection, Mapping
 
@@ -13,7 +13,7 @@ BLOCKS = frozenset(
 UNTRANSLATED_TAGS = frozenset(("notranslate", "x"))  # as users of DeepL write them
 PROTECTED = UNTRANSLATED_TAGS | frozenset("code kbd samp tt var".split())
 SEPARATE = frozenset("button select".split())
-# Content that is no text, or not for readers; a text field's content is what its user would have written.
+# Content that is no text, or not for readers; a text field's content stands for its user's input.
 VERBATIM = frozenset(
     "audio canvas embed iframe math noembed noframes object rp rt script style svg textarea video".split()
 )
@@ -38,7 +38,7 @@ UNTRANSLATED_CLASSES = frozenset("notranslate skiptranslate mention hashtag hash
 
 
 def role_of(name: str) -> Role:
-    """The role of an HTML element; one that is not known is inline, as in a browser."""
+    """The role of an HTML element; an unknown element is inline, as in a browser."""
     if name in BLOCKS:
         return Role.BLOCK
     if name == "br":
@@ -53,7 +53,7 @@ def role_of(name: str) -> Role:
 
 
 def says_translate(attributes: Mapping[str, str]) -> bool | None:
-    """What `translate` and `class` say about an element's content; None if they say nothing."""
+    """Whether `translate` or `class` declares an element's content translatable or not; None if neither does."""
     value = attributes.get("translate")
     if value is not None and value.lower() in ("", "yes", "no"):
         return value.lower() != "no"

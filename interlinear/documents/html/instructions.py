@@ -1,6 +1,6 @@
 """Instructions of programs in HTML: PHP, CDATA sections, and tags of templates, which a browser would not keep.
 
-Before HTML is parsed they are masked: in content by what HTML reads as a comment, in tags and titles by characters.
+Before HTML is parsed they are masked: in content by HTML comments, in tags and titles by characters.
 """
 
 import re
@@ -25,13 +25,13 @@ def mask_instructions(html: str, masks: Masks) -> str:
 
 
 class Masking:
-    """One pass over HTML. It needs to know only whether it is inside a tag."""
+    """One pass over HTML. Its only state is whether it is inside a tag."""
 
     def __init__(self, html: str, masks: Masks) -> None:
         self._html, self._masks = html, masks
         self._written: list[str] = []
         self._done = 0
-        self._unclosed: set[str] = set()  # the ends that do not come any more
+        self._unclosed: set[str] = set()  # ends that do not occur in the rest
 
     def masked(self) -> str:
         position = 0

@@ -1,4 +1,4 @@
-"""From HTML to events, by the tree that a browser would build."""
+"""Events from HTML, by the tree that a browser would build."""
 
 import re
 from collections.abc import Iterator
@@ -25,29 +25,29 @@ from interlinear.documents.masks import Masks
 from interlinear.errors import DataError
 
 WHOLE_DOCUMENT = re.compile(r"<(?:!doctype|html|head|body|frameset)(?=[\s/>])", re.IGNORECASE)
-# With the white space behind it, which is in no tree, and which the start tags below are written with.
+# With the white space after it, which no tree contains, and which is written with the start tags below.
 DOCTYPE = re.compile(r"<!doctype[^>]*>(?:[ \t\n\f]*+(?!<(?:html|head)[\s/>]))?", re.IGNORECASE)
 # White space that a browser moves into the body, behind its content.
 END = re.compile(r"</body\s*>([ \t\n\f]*)</html\s*>([ \t\n\f]*)\Z", re.IGNORECASE)
 UNREADABLE = re.compile("\r\n?|[\0\ud800-\udfff]")
-MASKED = re.compile("\\?([\U000f0000-\U0010fffd])\\1*")  # what stands in content for an instruction, as a comment
+MASKED = re.compile("\\?([\U000f0000-\U0010fffd])\\1*")  # the comment that masks an instruction in content
 UNSEEN_CODE = ("<?x", "<![", "{#", "<%#", "<%-")  # declarations, CDATA, and comments of templates
 SPACE = " \t\n\f"
 END_OF_NAME = tuple(f"{SPACE}/>")
 DROPS_SPACE_BEFORE = frozenset(("html", "head"))  # white space before their start tags is in no tree
 LONGEST_END = 1000  # characters of `</body></html>` with white space
 MAX_REPEATED = 8  # characters of tags that only the parser opened, for each character of the text
-FREE_REPEATED = 1000  # such characters that every text may have
+FREE_REPEATED = 1000  # characters of such tags that any text may have
 IMPLIED = frozenset("html head body tbody colgroup tr".split())  # inserted where their tags are left out
 
 
 def read_html(html: str, where: str, masks: Masks | None = None) -> list[Event]:
     """The events of a whole document, or of a fragment, as a browser reads it. Raises DataError, located at `where`,
-    for unclosed tags that a browser would open again so often that the document is many times longer than its source.
+    for unclosed tags that a browser would open again until the document is many times longer than its source.
 
-    Tags stand in the events as they are written. Elements that are closed implicitly, or not at all, are closed;
-    those that only the parser inserted (`<tbody>`) have no tags. A fragment is read as the content of a `<template>`,
-    which may be rows and cells of a table too. Instructions of programs stand in texts and attributes by their masks.
+    Events have tags as written. Elements that are closed implicitly, or not at all, are closed; elements that only the
+    parser inserted (`<tbody>`) have no tags. A fragment is read as the content of a `<template>`, which may be rows and
+    cells of a table too. Texts and attributes contain the masks of instructions of programs.
     """
     masks = masks or Masks()
     original = UNREADABLE.sub(lambda match: "\n" if match[0][0] == "\r" else "\ufffd", html)
@@ -62,7 +62,7 @@ def read_html(html: str, where: str, masks: Masks | None = None) -> list[Event]:
 
 
 class TreeReader:
-    """Walks a parsed tree, without recursion. `source` is what it was parsed from, with its instructions."""
+    """Walks a parsed tree, without recursion. `source` is the parsed text, with its instructions."""
 
     def __init__(self, source: str, where: str, masks: Masks) -> None:
         self._source, self._where, self._masks = source, where, masks
@@ -73,7 +73,7 @@ class TreeReader:
     def read(self, root: Node) -> Iterator[Event]:
         """The events of a node's descendants. Raises DataError."""
         stack: list[Node | End] = [*reversed(root.children)]
-        contents: list[str | None] = [None]  # of each open element, its text as written where that is not escaped
+        contents: list[str | None] = [None]  # for each open element its text as written, if that is not escaped
         while stack:
             node = stack.pop()
             if isinstance(node, End):
@@ -122,14 +122,15 @@ class TreeReader:
         )
 
     def _is_lone(self, element: Element, start: Start) -> bool:
-        """Whether an element of no known kind has a tag that closes itself, as in XML: a browser would read all that
-        follows as its content."""
+        """Whether an unknown element has a self-closing tag, as in XML: a browser would read everything after it as its
+        content."""
         location = element.source_location
         is_closed = location is None or location.end_tag is not None
         return start.markup.endswith("/>") and element.tag not in KNOWN and not is_closed
 
     def _role(self, element: Element) -> Role:
-        """The role of an element. One without end tag that marks text as untranslated may be of another vocabulary."""
+        """The role of an element. An element without end tag that marks text as untranslated may be of another
+        vocabulary."""
         location = element.source_location
         is_closed = location is None or location.end_tag is not None
         return role_of(element.tag) if is_closed or element.tag not in UNTRANSLATED_TAGS else Role.INLINE
@@ -144,7 +145,7 @@ class TreeReader:
     def _written_tag(
         self, element: Element, attributes: dict[str, str], translated: list[str]
     ) -> tuple[str, list[AttributeText]] | None:
-        """The start tag as it stands in the source with the places of attributes, or None if it does not."""
+        """The start tag as in the source, with the places of attributes; None if the source does not contain it."""
         if (location := element.source_location) is None:
             return None
         start, end = location.start_tag.start_offset, location.start_tag.end_offset

@@ -20,7 +20,7 @@ HREF = re.compile(r"""(href=["']#)([^"'\s>]+)""")
 
 
 def marked_link(closing: str) -> str:
-    """What is written after the text of a link, with its fragment marked if it is nothing else."""
+    """The markup after the text of a link, with its fragment marked if the target is only a fragment."""
     return LINK.sub(rf"\1{BEGIN}\2{END}", closing, count=1)
 
 
@@ -81,8 +81,8 @@ class Anchors:
         return f"{BEGIN}{fragment}{END}"
 
     def renamed(self, translations: Mapping[int, str]) -> Callable[[str], str]:
-        """Writes the marked fragments of a file, those of headings as their translations have them, by the line of the
-        heading; others stay."""
+        """Writes the marked fragments of a file: fragments of headings become the anchors of their translations, by the
+        line of the heading; others stay."""
         parser = MarkdownParser()
         new = [
             displayed(parser.parseInline(translations[line])[0]) if line in translations else heading

@@ -40,8 +40,8 @@ ENDS_HEADING = re.compile(r"(^|\s)(#+)$")
 class InlinePart:
     """The inline content of a block.
 
-    start, end: where it stands in the text.
-    prefix: what stands before each line but the first: markers of quotes, and indentation.
+    start, end: its span in the text. prefix: the text before each line but the first: markers of quotes, and
+    indentation.
     block: the token that opens the block.
     tokens: its content.
     """
@@ -68,7 +68,7 @@ class InlinePart:
 
 @document_format(".md", ".markdown", ".mdx")
 def read_markdown(data: bytes, where: str) -> DocumentFile:
-    """A Markdown file. Code, HTML blocks, front matter and the targets of links stay as they are, except links to
+    """A Markdown file. Code, HTML blocks, front matter and the targets of links stay unchanged, except links to
     headings of the file, which follow them (`Anchors`). Raises DataError."""
     decoded = decode_text(data, where)
     masks = Masks()
@@ -134,8 +134,8 @@ def inline_parts(text: str, tokens: Sequence[Token]) -> Iterator[InlinePart]:
 
 
 def find_lines(text: str, content: str, start: int, end: int) -> list[tuple[int, int]]:
-    """Where the lines of a content stand; before each may be markers of quotes, and indentation. [] if one is not
-    there."""
+    """The positions of the lines of a content; markers of quotes, and indentation, may precede each. [] if one is
+    missing."""
     found: list[tuple[int, int]] = []
     for line in content.split("\n"):
         candidates = (line.strip(), line.strip().replace("|", "\\|"))
@@ -170,7 +170,7 @@ def inline_events(tokens: Sequence[Token]) -> Iterator[Event]:
 
 
 def text_events(text: str) -> Iterator[Event]:
-    """A text, in which addresses, mentions and the like stay as they are; an address has no markup."""
+    """A text, in which addresses, mentions and the like stay unchanged; an address has no markup."""
     done = 0
     for kept in KEPT.finditer(text):
         yield Text(text[done : kept.start()])
@@ -199,6 +199,6 @@ def is_break(token: Token) -> bool:
 
 
 def mark(markup: str, role: Role) -> Iterator[Event]:
-    """Markup that stays as it is, beside the word that it stood beside, or that breaks a line."""
+    """Markup that stays unchanged, beside the word that it stood beside, or that breaks a line."""
     yield Start(markup, "", role, seen=True)
     yield End()

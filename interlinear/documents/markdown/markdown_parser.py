@@ -38,7 +38,7 @@ class MarkdownParser(MarkdownIt):
     """Parses CommonMark with tables, strikethrough, footnotes, tasks, alerts and admonitions into tokens.
 
     A token `mark` stands before the text of a footnote, task, alert or admonition, or for lines that are no text; its
-    content is the mark as it is written. Inline
+    content is the mark as written. Inline
     tokens that are markup by themselves have their source in `meta["source"]`, links and images also what is written
     after their text in `meta["closing"]`.
     """
@@ -102,7 +102,7 @@ def no_text(state: StateBlock, first: int, last: int, silent: bool) -> bool:
     if not line or state.is_code_block(first):
         return False
     if silent and line_of(state, first - 1).endswith("\\"):
-        return False  # the backslash breaks a line, if the paragraph goes on
+        return False  # the backslash breaks a line, if the paragraph continues
     if not state.level and state.parentType == "root" and MODULE.fullmatch(line):
         while end < last and not state.isEmpty(end):
             end += 1
@@ -142,7 +142,7 @@ def admonition(state: StateBlock, first: int, last: int, silent: bool) -> bool:
 
 
 def add_title(state: StateBlock, title: str, line: int) -> None:
-    """Add the title of an admonition as a text by itself."""
+    """Add the title of an admonition as a separate text."""
     if title:
         state.push("title_open", "", 1)
         token = state.push("inline", "", 0)
@@ -194,8 +194,8 @@ def with_source(rule: InlineRule) -> InlineRule:
 
 
 def closing_markup(state: StateInline, bracket: int) -> str:
-    """What stands after the text of a link or image that begins at a bracket and has been read: its target or label.
-    Where the text is the label too, the label is added, since the text is translated."""
+    """The markup after the text of a link or image that begins at a bracket and has been parsed: its target or label.
+    If the text is also the label, the label is added, since the text is translated."""
     end = state.md.helpers.parseLinkLabel(state, bracket)
     closing = state.src[end : state.pos]
     written = f"][{state.src[bracket + 1 : end]}]" if closing in ("]", "][]") else closing

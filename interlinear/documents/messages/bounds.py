@@ -1,4 +1,4 @@
-"""Where a placeholder of a message begins and ends: with what would mean nothing without it."""
+"""The bounds of a placeholder in a message, with the characters around it that have no meaning without it."""
 
 import re
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ AROUND = {
     "‘": "’",
     "「": "」",
 }
-JOINED = re.compile(r"[^\s\w]{0,3}|[A-Za-z]|\s?[,/–-]\s")  # between placeholders that are one: "%dx%d", "%s, %s"
+JOINED = re.compile(r"[^\s\w]{0,3}|[A-Za-z]|\s?[,/–-]\s")  # joins placeholders to one: "%dx%d", "%s, %s"
 # Of a placeholder: "%ds", "{n}px", "{n}GB", "{x}'s"; not "{br}Neu", "{x}und".
 UNIT = re.compile(rf"(?:{LETTER}{{1,2}}|min|rem|dpi|rpm|sec|mph|kWh|[KMG]iB|fps|kcal)(?![\w'’])|%(?!\w)|['’]s(?!\w)")
 PREFIX = re.compile(r"(?<![^\s(\[„“«\"])[A-Za-z#$€£~+-]{1,2}\Z")  # "v{version}"
@@ -30,7 +30,7 @@ PREFIX = re.compile(r"(?<![^\s(\[„“«\"])[A-Za-z#$€£~+-]{1,2}\Z")  # "v{v
 
 @dataclass(frozen=True)
 class Piece:
-    """A part [start, end) of a message that is not text: of which kind, and the argument of an ICU message."""
+    """A part [start, end) of a message that is not text: its kind, and the argument of an ICU message."""
 
     start: int
     end: int
@@ -39,8 +39,8 @@ class Piece:
 
 
 def widened(text: str, pieces: Sequence[Piece], start: int, end: int) -> list[Piece]:
-    """The pieces, of which placeholders have what would mean nothing without them: brackets and quotes around them, a
-    unit, a comma of two, and what joins several of them."""
+    """The pieces, with placeholders widened by the characters that have no meaning without them: brackets and quotes
+    around them, a unit, the comma between two, and characters that join several."""
     joined: list[Piece] = []
     for piece in pieces:
         last = joined[-1] if joined else None
@@ -62,10 +62,10 @@ def widened(text: str, pieces: Sequence[Piece], start: int, end: int) -> list[Pi
 
 
 def widen(text: str, start: int, end: int, least: int, most: int) -> tuple[int, int]:
-    """The bounds of a placeholder with what belongs to it, within [least, most)."""
+    """The bounds of a placeholder with the characters that belong to it, within [least, most)."""
     glued = start > least and (
         text[start - 1].isalpha() or is_combining(text[start - 1])
-    )  # then what follows is a word too: "Hund{x}da"
+    )  # the letters after it are then no unit: "Hund{x}da"
     unit = None if glued else UNIT.match(text, end, most)
     if unit and not is_combining(text[unit.end() : unit.end() + 1]):
         end = unit.end()

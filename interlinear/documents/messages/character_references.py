@@ -1,5 +1,4 @@
-"""A message as the text that its reader sees, with how each character is written: as a reference (`&auml;`), or as it
-is."""
+"""A message as its displayed text, with the written form of each character: a reference (`&auml;`), or itself."""
 
 import html
 import re
@@ -21,9 +20,9 @@ ELEMENT = "\ufdd1"  # a noncharacter, which stands for an element
 class Source:
     """A message.
 
-    text: its characters, decoded, with one for each element. raw: how each is written in the file. elements: by their
-    place, the events of an element, or its start or its end if it is inline. references: characters that are written
-    as references, and how.
+    text: its characters, decoded, with one for each element. raw: the written form of each. elements: by their place,
+    the events of an element, or its start or its end if it is inline. references: the references of characters that are
+    written as such.
     """
 
     text: str
@@ -32,7 +31,7 @@ class Source:
     references: Mapping[str, str] = field(default_factory=dict)
 
     def markup(self, start: int, end: int) -> str:
-        """A part as it is written."""
+        """A part as written."""
         return "".join(self.raw[start:end])
 
     @cached_property
@@ -47,7 +46,7 @@ class Source:
             start = after
 
     def without(self, start: int, end: int) -> "Source":
-        """The message without some characters, which are written with the one that follows."""
+        """The message without some characters, whose written forms are joined to the following character's."""
         raw = [*self.raw[:start], self.markup(start, end + 1), *self.raw[end + 1 :]]
         elements = {place - (end - start) * (place > start): element for place, element in self.elements.items()}
         return Source(self.text[:start] + self.text[end:], raw, elements, self.references)
@@ -89,7 +88,7 @@ def flatten(events: Iterable[Event], escape: Callable[[str], str]) -> Source:
 
 
 def decoded(source: Source) -> Source:
-    """The message with characters in place of their references."""
+    """The message with its references decoded."""
     characters: list[str] = []
     raw: list[str] = []
     references: dict[str, str] = {}

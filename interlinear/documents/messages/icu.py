@@ -1,4 +1,4 @@
-"""ICU MessageFormat: where the branches of plural, select, selectordinal and choice stand in a message.
+"""ICU MessageFormat: finds the branches of plural, select, selectordinal and choice in a message.
 
 Syntax: https://unicode-org.github.io/icu/userguide/format_parse/messages/; also as Angular and FormatJS write it.
 """
@@ -20,7 +20,7 @@ MAX_DEPTH = 20  # of arguments inside each other; programs have two or three
 
 
 class IcuError(ValueError):
-    """A message is not what it seems to be, and why."""
+    """A message that looks like an ICU message has invalid syntax; says why."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,8 @@ def parse_arguments(text: str) -> list[Argument]:
 
 
 def read_text(text: str, position: int, depth: int, of_choice: bool = False) -> tuple[list[Argument], int]:
-    """The arguments up to the brace that closes the text around them, or the end; and where that is. A branch of a
-    choice ends before a bar too."""
+    """The arguments up to the brace that closes the surrounding text, or the end, and its position. A branch of a
+    choice also ends before a bar."""
     arguments: list[Argument] = []
     while token := TOKEN.search(text, position):
         position = token.start()
@@ -73,7 +73,7 @@ def read_text(text: str, position: int, depth: int, of_choice: bool = False) -> 
 
 
 def after_quote(text: str, position: int) -> int:
-    """Where text goes on after an apostrophe, or after what it quotes."""
+    """The position after an apostrophe, or after the text that it quotes."""
     if text[position + 1 : position + 2] not in ("{", "}"):
         return position + 1 + text.startswith("''", position)
     end = text.find("'", position + 2)

@@ -1,4 +1,4 @@
-"""Short texts of catalogues and subtitles: with tags, placeholders of programs, and line ends that mean something."""
+"""Short texts of catalogues and subtitles: with tags, placeholders of programs, and significant line ends."""
 
 import re
 from collections import Counter
@@ -21,7 +21,7 @@ from interlinear.generation.terms.placeholders import TAG as TEXT_TAG
 TIME = r"<(?:\d+:)?\d+:\d\d\.\d+>"  # of WebVTT: when the words after it appear
 CODES = r"\{\\[^{}\n]*\}"  # {\an8} of subtitles
 TAG = rf"{TEXT_TAG}|{TIME}|{CODES}"  # of HTML and WebVTT, and these
-# A line end or tab as programs write it, where a file has it once more: `\n`. Not in a text with a path.
+# A line end or tab that is escaped once more in a file: `\n`. Not in a text with a path.
 ESCAPE = r"(?:\\r)?\\[nN]|\\t"
 NO_ESCAPES = re.compile(r"\\(?![nrtN\"'\\])|[A-Za-z]:\\|\\\\")
 PIECE = rf"(?P<line>\r\n|\n|\r)|(?P<escape>{ESCAPE})|(?P<placeholder>{ADDRESS}|{PLACEHOLDER}"
@@ -39,7 +39,7 @@ ICU_PIECES = re.compile(ICU_PIECE + TAGS)
 PLURAL_PIECES = re.compile(f"{ICU_PIECE}|#{TAGS}")
 LINE_BREAK = re.compile(r"<br\s*/?>|\[(?:br|\*)\]", re.IGNORECASE)
 NAME = re.compile(r"[<\[]/?([A-Za-z][\w:.-]*|\d+)")
-CODE = frozenset(("code", "img"))  # what stays: of HTML as in documents, and of forums
+CODE = frozenset(("code", "img"))  # elements that stay unchanged: of HTML as in documents, and of forums
 BLOCKS = frozenset("p div li ul ol dl dt dd h1 h2 h3 h4 h5 h6 table tr td th blockquote pre hr section article".split())
 SIMPLE_ARGUMENT = re.compile(r"\{\w{1,60}[},]")
 
@@ -47,12 +47,12 @@ SIMPLE_ARGUMENT = re.compile(r"\{\w{1,60}[},]")
 def read_message(text: str, escape: Callable[[str], str] = str, *, mnemonics: str = "", syntax: str = "") -> Document:
     """A message as a document.
 
-    Tags that are opened and closed are inline, others and placeholders stay beside the word that they stood beside; a
-    line end separates texts. Character references are decoded, and written again. Of an ICU message each branch is a
-    text by itself; one that cannot be read stays, with a warning.
+    Tags that are opened and closed are inline; other tags, and placeholders, stay beside their neighbouring word; a
+    line end separates texts. Character references are decoded, and written again. Each branch of an ICU message is a
+    separate text; a message with invalid syntax stays, with a warning.
 
-    mnemonics: the characters of "&_~" that may mark the key of a menu. syntax: what gettext calls the format of the
-    program's placeholders, such as "c-format"; "" if it is not known.
+    mnemonics: the characters of "&_~" that may mark the key of a menu. syntax: gettext's name of the format of the
+    program's placeholders, such as "c-format"; "" if unknown.
     """
     warnings: list[str] = []
     events = message_block("", "", [Text(text)], escape, mnemonics=mnemonics, syntax=syntax, warn=warnings.append)
@@ -70,8 +70,8 @@ def message_block(
     written: str = "",
     warn: Callable[[str], None] = lambda warning: None,
 ) -> Iterator[Event]:
-    """A message as a block between tags; its content may have elements. `written`: all of it as it stands in the
-    document, where reading and writing it may change it."""
+    """A message as a block between tags; its content may have elements. `written`: its original markup, if parsing and
+    writing may change it."""
     source = flatten(content, escape)
     text = source.text
     is_complex = COMPLEX.search(text) is not None
@@ -92,7 +92,7 @@ def message_block(
         yield Start(opening + source.markup(0, len(text)) + closing, "", Role.VERBATIM_BLOCK)
         yield End()
         return
-    # Of several texts none knows the arguments before it.
+    # With several texts, none has the arguments of the texts before it.
     has_blocks = any(isinstance(event, Start) and event.role is Role.BLOCK for event in events)
     finish = replace(writer, numbered=False) if has_blocks else writer
     yield Start(opening, closing, Role.BLOCK, translate=True, source=written, finish=finish)
@@ -170,7 +170,7 @@ class MessageReader:
         yield from self._text(done, end)
 
     def _text(self, start: int, end: int) -> Iterator[Event]:
-        """Text, of which an apostrophe of an ICU message may be doubled, and columns of it."""
+        """Text, also in columns; an apostrophe of an ICU message may be doubled in it."""
         yield from with_white_space(self.source.text, start, end, self._text_alone)
 
     def _text_alone(self, start: int, end: int) -> Iterator[Event]:
@@ -184,7 +184,7 @@ class MessageReader:
             yield End()
 
     def _argument(self, argument: Argument, plural: bool) -> Iterator[Event]:
-        """An argument with branches: each is a text by itself."""
+        """An argument with branches: each is a separate text."""
         plural = plural or argument.is_plural
         done = argument.start
         for branch in argument.branches:
@@ -198,7 +198,7 @@ class MessageReader:
         yield from self._literal(done, argument.end)
 
     def _pieces(self, start: int, end: int, arguments: Sequence[Argument], plural: bool) -> list[Piece]:
-        """What is not text, in order."""
+        """The parts that are not text, in order."""
         pattern = PIECES
         if self.is_icu:
             pattern = PLURAL_PIECES if plural else ICU_PIECES
@@ -234,7 +234,7 @@ def check_balance(events: Sequence[Event]) -> None:
 
 
 def protected(text: str, markup: str | None = None) -> Iterator[Event]:
-    """A text that stays as it is."""
+    """A text that stays unchanged."""
     yield Start("", "", Role.PROTECTED)
     yield Text(text, text if markup is None else markup)
     yield End()
@@ -277,7 +277,7 @@ def tag_name(tag: str) -> str:
 
 
 def paired_tags(source: Source, pieces: Sequence[Piece]) -> dict[int, int]:
-    """For each start tag the index of its end tag, where both are there, nested, in one element, and on one line."""
+    """For each start tag the index of its end tag, if both are present, nested, in one element, and on one line."""
     pairs: dict[int, int] = {}
     around = [OpenTags()]
     for n, piece in enumerate(pieces):

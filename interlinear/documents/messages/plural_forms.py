@@ -1,5 +1,5 @@
 """Plurals that a bar divides: `one apple | {n} apples` (Vue I18n), `{0} None|[1,19] Some|[20,*] Many` (Laravel and
-Symfony), `car |||| cars` (Polyglot). A bar of prose (`Home | My shop`) is none."""
+Symfony), `car |||| cars` (Polyglot). A bar in prose (`Home | My shop`) does not divide a plural."""
 
 import re
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ MAX_WORDS, STEM = 3, 3  # of forms without number: words, and letters that they 
 
 
 def plural_forms(text: str) -> list[Argument]:
-    """The forms of a plural as branches of an argument that is all of the text; none if it is no plural."""
+    """The forms of a plural as branches of an argument that spans the whole text; empty if the text is not a plural."""
     if "|" not in text or len(text) > MAX_LENGTH:
         return []
     bars = [bar.span() for bar in BAR.finditer(text) if bar["bar"]]
@@ -34,7 +34,7 @@ def plural_forms(text: str) -> list[Argument]:
 
 
 def is_plural(text: str, forms: Sequence[str]) -> bool:
-    """Whether forms say for which numbers they are, one has the number, or they are forms of one word."""
+    """Whether forms name their numbers, one of them contains the number, or they are forms of one word."""
     if RANGE.match(forms[0]) or "||||" in text:
         return True
     words = [form.split() for form in forms]

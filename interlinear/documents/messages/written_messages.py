@@ -1,5 +1,5 @@
-"""How the translation of a message is written: its characters as the message has them, the arguments of printf in an
-order that the program understands, and the key of a menu."""
+"""Writes the translation of a message: characters in the message's written form, printf arguments in an order that the
+program understands, and the key of a menu."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -34,7 +34,7 @@ class Mnemonic:
 
 
 def find_mnemonic(text: str, marks: str) -> Mnemonic | None:
-    """The mnemonic of a message that is as short as an item of a menu, and has one of these marks once."""
+    """The mnemonic of a message that is at most as long as a menu item, and has one of these marks once."""
     is_label = len(text) <= SHORT and not re.search(r"[.!?](?<!\.\.\.)\s*$", text)
     for mark in marks if is_label else "":
         found = list(re.finditer(MARKS[mark], text))
@@ -49,7 +49,8 @@ def find_mnemonic(text: str, marks: str) -> Mnemonic | None:
 class MessageWriter:
     """Finishes the translation of a message.
 
-    characters: how some are written. numbered: whether the program knows %1$s; else the order of arguments stays.
+    characters: the written forms of some characters. numbered: whether the program knows %1$s; otherwise the order of
+    arguments stays.
     """
 
     characters: Mapping[str, str]
@@ -69,14 +70,14 @@ class MessageWriter:
         return MessageWriter(characters, mnemonic, syntax in NUMBERING)
 
     def __call__(self, pieces: Sequence[Piece], tags: Sequence[InlineTag]) -> list[Piece]:
-        """The pieces of a translation as they are written."""
+        """The pieces of a translation in their written form."""
         written = in_order(pieces, tags, self.numbered)
         if self.characters:
             written = [part for piece in written for part in self._characters(piece)]
         return with_mnemonic(written, self.mnemonic) if self.mnemonic else written
 
     def _characters(self, piece: Piece) -> list[Piece]:
-        """A piece of text in parts, of which those that are written differently are markup."""
+        """A piece of text in parts; characters with another written form are markup."""
         if not isinstance(piece, str):
             return [piece]
         parts = re.split(f"([{re.escape(''.join(self.characters))}])", piece)
@@ -86,7 +87,7 @@ class MessageWriter:
 
 
 def unnumbered(tag: InlineTag) -> list[str]:
-    """The arguments of a placeholder that are known by their order."""
+    """The arguments of a placeholder that are identified by their order."""
     if not tag.protected:
         return []
     written = "".join(part for part in tag.opening if isinstance(part, str))
@@ -96,8 +97,7 @@ def unnumbered(tag: InlineTag) -> list[str]:
 
 
 def in_order(pieces: Sequence[Piece], tags: Sequence[InlineTag], numbered: bool) -> list[Piece]:
-    """The pieces, whose arguments without numbers are in another order than in the source: either numbered, or in the
-    order of the source again."""
+    """The pieces, with unnumbered arguments that left the source's order either numbered, or returned to that order."""
     counts = {id(tag): arguments for tag in tags if (arguments := unnumbered(tag))}
     order = [id(piece[0]) for piece in pieces if not isinstance(piece, str) and piece[1] and id(piece[0]) in counts]
     source = [id(tag) for tag in tags if id(tag) in counts]
@@ -120,7 +120,7 @@ def in_order(pieces: Sequence[Piece], tags: Sequence[InlineTag], numbered: bool)
 
 
 def with_numbers(tags: Sequence[InlineTag]) -> dict[int, InlineTag]:
-    """Placeholders with their arguments numbered, by the identity of those without."""
+    """Numbered placeholders, by the identity of the unnumbered ones."""
     number = 0
 
     def numbered(match: "re.Match[str]") -> str:

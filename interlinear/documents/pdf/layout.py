@@ -1,4 +1,4 @@
-"""From the lines of pages to blocks: columns, paragraphs over lines and pages, headings, lists, and tables."""
+"""Builds blocks from the lines of pages: columns, paragraphs over lines and pages, headings, lists, and tables."""
 
 import re
 from collections import Counter
@@ -60,9 +60,9 @@ class Row:
 
 
 def read_blocks(pages: Sequence[Page]) -> list[Block]:
-    """The blocks of a document. What stands at the edge of many pages is kept once, and numbers of pages are not."""
+    """The blocks of a document. Text at the edge of many pages is kept once; page numbers are dropped."""
     repeated = repeated_texts(pages)
-    kept: dict[str, bool] = {}  # what is kept once, and whether it is a header
+    kept: dict[str, bool] = {}  # a text that is kept once, and whether it is a header
     rows: list[Row] = []
     for number, page in enumerate(pages):
         lines: list[Line] = []
@@ -83,7 +83,7 @@ def paragraph(text: str) -> Block:
 
 
 def general(text: str) -> str:
-    """A text whose numbers do not matter."""
+    """A text without its numbers, for comparison."""
     return DIGITS.sub("0", text)
 
 
@@ -117,7 +117,7 @@ def in_reading_order(lines: list[Line]) -> list[Row]:
 
 
 def column_rows(band: list[Line], gutter: float) -> list[Row]:
-    """The lines on the left of a gutter, then those on its right, which may be columns themselves."""
+    """The lines on the left of a gutter, then the lines on its right; each side may consist of columns."""
     left = [line for line in band if line.right <= gutter]
     right = [line for line in band if line.right > gutter]
     return [
@@ -127,8 +127,8 @@ def column_rows(band: list[Line], gutter: float) -> list[Row]:
 
 
 def find_gutter(lines: Sequence[Line]) -> float | None:
-    """Where the page is divided into columns: between the right edges of lines of running text and the left edges of
-    others, crossed by few."""
+    """The position that divides the page into columns: between the right edges of lines of running text and the left
+    edges of others, crossed by few lines."""
     best, found = 0, None
     for edge in sorted({round(line.right) + 1 for line in lines}):
         left = [line for line in lines if line.right <= edge]
@@ -176,7 +176,7 @@ def is_marker(text: str) -> bool:
 
 
 def blocks(rows: Sequence[Row]) -> Iterator[Block]:
-    """The rows as blocks. The size in which most is written is that of text; larger ones are those of headings."""
+    """The rows as blocks. The most frequent font size is the text's; rows in larger sizes are headings."""
     sizes: Counter[float] = Counter()
     bold: Counter[bool] = Counter()
     for row in rows:
@@ -206,7 +206,7 @@ def usual_spacing(rows: Sequence[Row]) -> float:
 
 
 def continues(group: Sequence[Row], row: Row, spacing: float) -> bool:
-    """Whether a row goes on with the paragraph before it."""
+    """Whether a row continues the paragraph before it."""
     last, line = group[-1], row.line
     size = max(last.line.size, 0.1)
     if len(row.parts) > 1 or len(last.parts) > 1 or starts_item(row.text):
@@ -229,7 +229,7 @@ def continues(group: Sequence[Row], row: Row, spacing: float) -> bool:
 
 
 def first_word_fits(last: Row, row: Row) -> bool:
-    """Whether the first word of a row would have had a place in the row before it, which so ends a paragraph."""
+    """Whether the first word of a row would have fitted into the row before it, which therefore ends a paragraph."""
     share = len(row.text.partition(" ")[0]) / max(len(row.text), 1)
     return last.right + last.line.size + share * (row.right - row.line.left) < last.limit
 

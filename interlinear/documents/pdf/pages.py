@@ -1,4 +1,4 @@
-"""The lines of a PDF's pages, as they stand there: text, place, size, and whether it is bold."""
+"""The lines of a PDF's pages: text, place, size, and whether it is bold."""
 
 import ctypes
 import unicodedata
@@ -74,7 +74,7 @@ def read_page(document: "PdfDocument", number: int) -> Page:
 
 
 def is_unreadable(character: str) -> bool:
-    """Whether a character has no meaning: fonts without a table of their characters give such."""
+    """Whether a character has no meaning, as in fonts without a character map."""
     return unicodedata.category(character) in ("Co", "Cn", "Cc") or character == "\ufffd"
 
 
@@ -87,7 +87,7 @@ def shows_picture(page: "PdfPage") -> bool:
 
 @dataclass(frozen=True)
 class Character:
-    """A character with its place on the page as it is displayed."""
+    """A character with its place on the page as displayed."""
 
     text: str
     left: float
@@ -119,7 +119,7 @@ def is_apart(last: Character, character: Character) -> bool:
 
 
 def characters(page: "PdfPage", textpage: "PdfTextPage") -> Iterator[Character]:
-    """The characters of a page; those that PDFium adds, such as spaces, have no width."""
+    """The characters of a page; characters that PDFium adds, such as spaces, have no width."""
     from pypdfium2 import raw
 
     box = raw.FS_RECTF()

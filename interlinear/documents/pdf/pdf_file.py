@@ -1,4 +1,4 @@
-"""PDF: its text becomes a page of HTML, whose texts are translated. Pictures, fonts and places are left."""
+"""PDF: its text becomes a page of HTML, whose texts are translated. Pictures, fonts and positions are dropped."""
 
 from collections.abc import Sequence
 from dataclasses import replace

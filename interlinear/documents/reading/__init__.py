@@ -1,1 +1,1 @@
-"""Bytes of files as text, XML trees and archives, with limits on what untrusted files may cost."""
+"""Bytes of files as text, XML trees and archives, with limits on the time and memory that untrusted files may take."""

@@ -13,10 +13,10 @@ from interlinear.errors import DataError
 MAX_ENTRIES = 10_000
 MAX_EXPANDED = 400_000_000  # bytes of all parts together
 MAX_PART = 60_000_000  # bytes of one part that is parsed
-MAX_RATIO = 200  # of expanded to compressed bytes of a part that is parsed; deflated XML has 5 to 30
+MAX_RATIO = 200  # ratio of expanded to compressed bytes of a part that is parsed; deflated XML has 5 to 30
 CHUNK = 1 << 20
 LOCAL_HEADER = 30  # bytes of a part's own header, before its name
-ENCRYPTED, UTF_8 = 1, 1 << 11  # bits of a zip entry's flags: what it is, and what its name is in
+ENCRYPTED, UTF_8 = 1, 1 << 11  # bits of a zip entry's flags: its encryption, and the encoding of its name
 BINARY_OFFICE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"  # OLE compound files: .doc, .xls, and encrypted .docx
 ENCRYPTED_STREAM = "EncryptedPackage".encode("utf-16-le")
 
@@ -34,8 +34,8 @@ class Archive:
 
     @staticmethod
     def open(data: bytes, where: str) -> "Archive":
-        """Check an archive's directory. Raises DataError for what is no archive, is encrypted or damaged, has unsafe
-        names, or expands beyond the limits."""
+        """Check an archive's directory. Raises DataError for a file that is no archive, is encrypted or damaged, has
+        unsafe names, or expands beyond the limits."""
         if data.startswith(BINARY_OFFICE):
             if ENCRYPTED_STREAM in data:
                 raise DataError(where, "is encrypted with a password", "save it without password")
@@ -67,7 +67,7 @@ class Archive:
         return name if name in self.entries else self._by_lower_case.get(name.lower())
 
     def read(self, name: str) -> bytes:
-        """A part's content. Raises DataError if it is not there, too large or damaged."""
+        """A part's content. Raises DataError if it is missing, too large or damaged."""
         found = self.find(name)
         if found is None:
             raise DataError(self.where, f"is not of this format: it has no part {name[:80]}", "check its suffix")
@@ -89,7 +89,7 @@ class Archive:
         return content
 
     def _packed(self, info: zipfile.ZipInfo) -> bytes:
-        """A part as it stands in the archive. Raises DataError."""
+        """A part's compressed bytes. Raises DataError."""
         try:
             signature, name, extra = struct.unpack_from("<4s22xHH", self.data, info.header_offset)
         except struct.error:

@@ -1,4 +1,4 @@
-"""XML files as trees in which every tag stands as it was written, so that what is not translated does not change."""
+"""XML files as trees that keep every tag as written, so that untranslated parts do not change."""
 
 import html
 import re
@@ -24,10 +24,10 @@ XML = "http://www.w3.org/XML/1998/namespace"
 class Element:
     """An element.
 
-    name: prefix and local name; the prefix is that of the reader's namespaces, whatever the file calls it, and "?" for
+    name: prefix and local name; the prefix is taken from the reader's namespaces, not from the file, and is "?" for
     other namespaces; without colon if the prefix is "".
     attributes: by name; without prefix if they are in no namespace.
-    tag, closing: its tags as they are written; `closing` is empty for `<a/>`.
+    tag, closing: its tags as written; `closing` is empty for `<a/>`.
     """
 
     name: str
@@ -42,7 +42,7 @@ class Element:
 
     @property
     def prefix(self) -> str:
-        """The prefix of its name as it is written, with colon."""
+        """The prefix of its name as written, with colon."""
         written = re.match(r"<([^\s/>:]+:)?", self.tag)
         return written[1] or "" if written else ""
 
@@ -73,7 +73,7 @@ def text_of(node: Text | Other) -> str:
 
 
 def markup(node: Node) -> str:
-    """A node as it is written, with all in it."""
+    """The markup of a node, with its content."""
     if isinstance(node, Element):
         return "".join((node.tag, *map(markup, node.children), node.closing))
     return node.markup or ""
@@ -100,7 +100,7 @@ def written_attributes(tag: str) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class XmlFile:
-    """A parsed file: a nameless element with all that stands in it, and the encoding in which it was."""
+    """A parsed file: a nameless element with all its nodes, and the file's encoding."""
 
     tree: Element
     decoded: DecodedText
@@ -137,8 +137,8 @@ class TreeBuilder:
         self._where, self._namespaces, self._allows_doctype = where, namespaces, doctype
         self._tree = Element("")
         self._open = [self._tree]
-        self._text = ""  # that of the last token, if it is text
-        self._pending: tuple[int, Element | str] = (0, "")  # the last token: its position, and what it is
+        self._text = ""  # the text of the last token, if it is text
+        self._pending: tuple[int, Element | str] = (0, "")  # the last token: its position, and its kind
         self._elements = 0
         self._parser = parser = expat.ParserCreate("utf-8", namespace_separator="}")
         parser.buffer_text = False

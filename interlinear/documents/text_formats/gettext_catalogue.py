@@ -17,10 +17,11 @@ CHARSET = re.compile(r"charset=([\w.:-]+)", re.ASCII)
 
 @document_format(".po", ".pot", declares_encoding=True)
 def read_gettext(data: bytes, where: str) -> DocumentFile:
-    """A catalogue: messages without translation are translated, those that have one stay. Raises DataError.
+    """A catalogue: messages without translation are translated, others stay. Raises DataError.
 
-    The file keeps its charset if that has all characters of the translations, else it is written in UTF-8, and says so.
-    Of a plural, the first form is the translation of the singular, and all others, or the only one, that of the plural.
+    The file keeps its charset if that has all characters of the translations, otherwise it is written in UTF-8 and
+    declares it. The first form of a plural is the translation of the singular, all others the translation of the
+    plural; a single form is the translation of the plural.
     """
     charset = CHARSET.search(data[:4096].decode("latin-1"))
     is_template = charset is not None and charset[1] == "CHARSET"

@@ -10,14 +10,14 @@ from interlinear.documents.html import parse_html
 from interlinear.documents.messages.messages import message_block
 from interlinear.documents.reading.encoding import DecodedText, decode_text
 
-# Line ends and what aligns columns: the texts between are translated by themselves.
+# Line ends and white space that aligns columns: the texts between are translated separately.
 SEPARATOR = re.compile(r"[\r\n\v\f\t\x85\u2028\u2029]+|[ ]{3,}")
 CHARSET = re.compile(rb"<meta[^>]{0,200}charset=[\"' ]*([\w.:-]+)", re.IGNORECASE)
 
 
 @document_format(".txt")
 def read_text(data: bytes, where: str) -> DocumentFile:
-    """A text file: every line is translated by itself. Raises DataError."""
+    """A text file: every line is translated separately. Raises DataError."""
     decoded = decode_text(data, where)
     return file_of(decoded, parse_text(decoded.text))
 
@@ -36,7 +36,7 @@ def file_of(decoded: DecodedText, document: Document) -> DocumentFile:
 
 
 def parse_text(text: str) -> Document:
-    """Lines, and columns that are separated by tabs or several spaces, as texts by themselves."""
+    """Lines, and columns that are separated by tabs or several spaces, as separate texts."""
     events: list[Event] = []
     done = 0
     for match in SEPARATOR.finditer(text):

@@ -22,8 +22,8 @@ TOKEN = re.compile(rf"({TAG})|(\s+)|((?=\{{){PLACEHOLDER}|[^\s<{{]+|.)", re.DOTA
 
 
 def divide(text: str, lengths: Sequence[int]) -> list[str]:
-    """The text in as many parts as there are lengths, each with about its share of the characters and, where there
-    are enough words, with one at least. Tags that are open at the end of a part are closed there and opened again."""
+    """The text in one part for each length, with about its share of the characters and, if there are enough words, with
+    at least one. Tags that are open at the end of a part are closed there and opened again."""
     words = split_words(text)
     ends = list(accumulate(visible_length(word) + 1 for word in words))
     middles = [(start + end) / 2 for start, end in pairwise([0, *ends])]
@@ -39,7 +39,7 @@ def divide(text: str, lengths: Sequence[int]) -> list[str]:
 
 
 def wrap(text: str) -> str:
-    """The text in as few lines of at most LINE_LENGTH characters as it needs, of about the same length."""
+    """The text in the fewest lines of at most LINE_LENGTH characters, of about the same length."""
     words = split_words(text)
     count = -(-visible_length(text) // LINE_LENGTH)
     if count < 2:
@@ -86,7 +86,7 @@ def reopen_tags(parts: Sequence[str]) -> list[str]:
             if not tag.startswith("</"):
                 open_tags += [tag] if name in closed else []
                 counts[name] += name in closed
-            elif counts[name]:  # the end of an element is that of all in it whose end tags are left out
+            elif counts[name]:  # the end of an element also closes the elements in it without end tags
                 ended = ""
                 while ended != name:
                     ended = tag_name(open_tags.pop())
@@ -115,7 +115,7 @@ MAX_CUES = 6  # of one sentence; without punctuation all cues would be one
 
 @dataclass(frozen=True)
 class Cue:
-    """The place of a cue's text in the file, and its lines. Text behind an empty line is as that of another cue."""
+    """The place of a cue's text in the file, and its lines. Text after an empty line counts as another cue's."""
 
     start: int
     end: int
@@ -134,19 +134,19 @@ class Cue:
 
     @property
     def is_interruption(self) -> bool:
-        """Whether it is no part of a sentence: it describes a sound, or has no letters."""
+        """Whether it is not part of a sentence: it describes a sound, or has no letters."""
         text = self.plain_text
         return not has_letters(text) or SOUND.match(text) is not None
 
     @property
     def stands_alone(self) -> bool:
-        """Whether it is translated by itself: it is no part of a sentence, has separate lines, or it has times, which
+        """Whether it is translated separately: it is not part of a sentence, has separate lines, or has times, which
         must not move to another cue."""
         return self.is_interruption or self.has_separate_lines or re.search(TIME, self.text) is not None
 
     @property
     def goes_on(self) -> bool:
-        """Whether it goes on with a sentence: its first letter is small."""
+        """Whether it continues a sentence: its first letter is small."""
         return next((letter.islower() for letter in self.plain_text if letter.isalpha()), False)
 
     @property
@@ -156,7 +156,7 @@ class Cue:
 
 @document_format(".srt", ".vtt")
 def read_subtitles(data: bytes, where: str) -> DocumentFile:
-    """A file of subtitles. Times, numbers, settings, notes and styles stay as they are. Raises DataError."""
+    """A file of subtitles. Times, numbers, settings, notes and styles stay unchanged. Raises DataError."""
     decoded = decode_text(data, where)
     text = decoded.text
     cues = [cue for cue in find_cues(text) if cue.text]
@@ -201,8 +201,8 @@ def blocks(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def group_cues(cues: Sequence[Cue]) -> Iterator[list[Cue]]:
-    """The cues of each sentence together, except those that stand alone. A sentence goes on behind a sound if it did
-    not end before it, and what follows begins with a small letter; else it is not known whether it does."""
+    """The cues of each sentence together, except cues that stand alone. A sentence continues after a sound if it did
+    not end before it, and the next cue begins with a small letter; otherwise this is unknown."""
     group: list[Cue] = []
     aside: list[list[Cue]] = []  # the sounds in it
     for n, cue in enumerate(cues):
@@ -219,7 +219,7 @@ def group_cues(cues: Sequence[Cue]) -> Iterator[list[Cue]]:
 
 
 def goes_on_behind(cues: Sequence[Cue], n: int) -> bool:
-    """Whether a sentence goes on behind the sounds from a cue, of which there are a few."""
+    """Whether a sentence continues after the sound of a cue, and at most two more sounds."""
     following = next((cue for cue in cues[n + 1 : n + 4] if not cue.is_interruption), None)
     return following is not None and not following.stands_alone and following.goes_on
 
@@ -232,7 +232,7 @@ def read_group(group: Sequence[Cue]) -> Document:
 
 
 def without_readings(events: Iterable[Event]) -> Iterator[Event]:
-    """The events of a text in which the readings of <ruby>, whose end tags may be left out, stay as they are."""
+    """The events of a text in which the readings of <ruby>, whose end tags may be left out, stay unchanged."""
     in_reading = False
     for event in events:
         if isinstance(event, Start) and READING.match(event.markup):

@@ -1,1 +1,1 @@
-"""Files of keys or columns with values: which of them are texts, and the files with translations in their places."""
+"""Files of keys or columns with values: finds the values that are texts, and replaces them by translations."""

@@ -1,4 +1,4 @@
-"""CSV and TSV: cells with text are translated; delimiters, quotes, line ends and all other cells stay as they are."""
+"""CSV and TSV: cells with text are translated; delimiters, quotes, line ends and all other cells stay unchanged."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -15,8 +15,8 @@ from interlinear.documents.values.values import Value, file_of_values, is_text
 from interlinear.errors import DataError
 
 DELIMITERS = ",;\t|"
-SEPARATOR_LINE = re.compile(r"sep=(.)\r?\n", re.IGNORECASE)  # by which Excel says the delimiter
-SAMPLE = 100  # lines by which the delimiter and the columns are known
+SEPARATOR_LINE = re.compile(r"sep=(.)\r?\n", re.IGNORECASE)  # Excel's declaration of the delimiter
+SAMPLE = 100  # lines from which the delimiter and the columns are detected
 FORMULA = re.compile(r"=[\w$.]*[(+*/&:-].*", re.DOTALL)
 SENTENCE_END = re.compile(r"[.!?…]\s*\Z")
 MAX_NAME_WORDS = 5  # of a column
@@ -25,7 +25,7 @@ PROSE = 20  # characters that cells of a column with a short name have, if its f
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell: where it stands in the text, its value, and whether it is in quotes."""
+    """A cell: its place in the text, its value, and whether it is in quotes."""
 
     start: int
     end: int
@@ -38,13 +38,13 @@ Row = list[Cell]
 
 @document_format(".csv", has_keys=True)
 def read_csv(data: bytes, where: str, options: ReadOptions) -> DocumentFile:
-    """A CSV file: its delimiter is the one by which its lines have the same number of cells. Raises DataError."""
+    """A CSV file: its delimiter is the one that gives lines the same number of cells. Raises DataError."""
     return read_delimited(data, where, options, DELIMITERS)
 
 
 @document_format(".tsv", has_keys=True)
 def read_tsv(data: bytes, where: str, options: ReadOptions) -> DocumentFile:
-    """A TSV file. Quotes that no cell can be in are characters. Raises DataError."""
+    """A TSV file. Quotes that cannot enclose a cell are characters. Raises DataError."""
     return read_delimited(data, where, options, "\t")
 
 
@@ -74,7 +74,8 @@ def read_delimited(data: bytes, where: str, options: ReadOptions, delimiters: st
 
 
 def find_delimiter(text: str, delimiters: str) -> str:
-    """The delimiter with which most lines have as many cells as the first, and these are the most."""
+    """The delimiter with which most lines have the first line's number of cells; in a tie, the one with the most
+    cells."""
 
     def score(delimiter: str) -> tuple[float, int]:
         counts = [len(row) for row in islice(read_rows(text, 0, delimiter), SAMPLE) if len(row) > 1 or row[0].text]
@@ -121,7 +122,7 @@ def read_cell(text: str, start: int, quote: str, unquoted: "re.Pattern[str]") ->
 
 
 def write_cell(text: str, quoted: bool, delimiter: str, has_quotes: bool) -> str:
-    """A text as a cell: in quotes if it was, or needs them; where there are none, on one line."""
+    """A text as a cell: in quotes if the source was, or if it needs them; on one line in a file without quotes."""
     if not has_quotes:
         return re.sub(rf"[{re.escape(delimiter)}\r\n]+", " ", text)
     if quoted or delimiter in text or "\n" in text or "\r" in text or text.startswith('"'):
@@ -135,8 +136,8 @@ def is_translatable(cell: Cell) -> bool:
 
 
 def columns_to_translate(rows: Sequence[Row], names: Sequence[str], where: str) -> tuple[list[int], int]:
-    """The numbers of the columns with text, from 0, or of those that are named; and the first row that is not their
-    names. Raises DataError for a column that is not there."""
+    """The indices of the columns with text, from 0, or of the named ones; and the index of the first row below their
+    names. Raises DataError for a missing column."""
     first = 1 if has_names(rows) else 0
     width = max((len(row) for row in rows), default=0)
     if not names:
@@ -162,8 +163,8 @@ def has_texts(rows: Sequence[Row], column: int) -> bool:
 
 
 def has_names(rows: Sequence[Row]) -> bool:
-    """Whether the first row has the names of columns: short, different, and other than what is below them: an
-    identifier, or a name above numbers, codes or sentences."""
+    """Whether the first row has the names of columns: short, distinct, and of another kind than the cells below them:
+    an identifier, or a name above numbers, codes or sentences."""
     titles = [cell.text.strip() for cell in rows[0]] if rows else []
     named = [title for title in titles if title]
     if len(rows) < 2 or not named or len(set(named)) < len(named) or not all(map(may_be_name, named)):

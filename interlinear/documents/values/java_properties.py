@@ -55,7 +55,7 @@ def properties(decoded: DecodedText) -> Iterator[Value]:
 
 
 def unescape(written: str) -> str:
-    """A key or value without its escapes; halves of a character stay as they are written."""
+    """A key or value without its escapes; halves of a character stay unchanged written."""
 
     def character(match: re.Match[str]) -> str:
         if match[1]:
@@ -71,7 +71,7 @@ def whole_characters(text: str) -> str:
 
 
 def write_property(text: str, encoding: str, doubled: bool) -> str:
-    """A value on one line, with escapes of what the encoding lacks."""
+    """A value on one line, with escapes for characters that the encoding lacks."""
     text = text.replace("'", "''") if doubled else text
     text = re.sub(r"[\\\t\n\r\f]", lambda match: WRITTEN[match.group()], text)
     text = re.sub(r"\A ", r"\\ ", text)

@@ -1,4 +1,4 @@
-"""JSON: the strings that are values are translated; keys and everything else stay as they are."""
+"""JSON: the strings that are values are translated; keys and everything else stay unchanged."""
 
 import json
 import re
@@ -21,7 +21,7 @@ def read_json(data: bytes, where: str, options: ReadOptions) -> DocumentFile:
     decoded = decode_text(data, where)
     check_json(decoded.text, where)
     as_ascii = decoded.text.isascii() and "\\u" in decoded.text
-    describes = where.lower().endswith(".arb")  # of Flutter: what begins with @ describes a message
+    describes = where.lower().endswith(".arb")  # of Flutter: a key that begins with @ describes a message
     values = (
         Value(*match.span(), text, partial(json.dumps, ensure_ascii=as_ascii), keys)
         for match, text, keys in strings(decoded.text)
@@ -32,7 +32,7 @@ def read_json(data: bytes, where: str, options: ReadOptions) -> DocumentFile:
 
 def strings(text: str) -> Iterator[tuple["re.Match[str]", str, tuple[str, ...]]]:
     """The strings that are values, with the keys around them."""
-    keys: list[str] = []  # that of each open object and array; empty in an array
+    keys: list[str] = []  # the key of each open object and array; empty in an array
     for match in TOKEN.finditer(text):
         token = match.group()
         if token in "{[":

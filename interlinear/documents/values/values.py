@@ -1,4 +1,4 @@
-"""Values of files of data and messages: which of them are texts, and the file with translations in their places."""
+"""Values of files of data and messages: finds the values that are texts, and replaces them by translations."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -32,7 +32,7 @@ NO_TEXT = re.compile(
             r"[a-z]{2,3}(?:[-_][A-Z][a-z]{3})?[-_](?:[A-Z]{2}|\d{3})|[a-z]{2,3}[-_][A-Z][a-z]{3}",  # de-DE, zh-Hans
             r"[a-zA-Z][a-zA-Z0-9+.-]*://\S+|(?:mailto|tel|sms|data|file|urn|geo):\S+",
             r"(?:application|audio|font|image|model|multipart|text|video)/[\w.+-]+(?:; ?\w+=[\w-]+)?",
-            r"(?:[A-Za-z]:[\\/]|\\\\|\.{0,2}/|~/)[^\s<>|]*|[A-Za-z]:\\[^<>|\n]*",  # paths; those of Windows have spaces
+            r"(?:[A-Za-z]:[\\/]|\\\\|\.{0,2}/|~/)[^\s<>|]*|[A-Za-z]:\\[^<>|\n]*",  # paths; with spaces on Windows
             rf"[\w@.%+~-]+(?:[/\\][\w@.%+~-]+)*\.{EXTENSION}",
             r"[\w@.-]+(?:/[\w@.-]+){2,}/?|[\w-]+(?:\\[\w-]+)+|\w+(?:::\w+)+|\w+\(\)|[@?][\w:]+/[\w.]+",
             r"(?=[0-9a-fA-F]*\d)[0-9a-fA-F]{16,}|[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}",
@@ -68,8 +68,8 @@ def is_text(value: str, key: str = "") -> bool:
 
 @dataclass(frozen=True)
 class Value:
-    """A value of a file: where it stands in its text, with its quotes; the value itself; how another is written there,
-    the keys under which it stands, and the document that it is where that is not the message."""
+    """A value of a file: its span in the text, quotes included; the value itself; the function that writes another
+    value there; its keys; and its document, if that is not the message."""
 
     start: int
     end: int
@@ -99,7 +99,7 @@ def chosen(values: Iterable[Value], keys: Sequence[str], where: str) -> Iterator
 def file_of_values(
     decoded: DecodedText, values: Iterable[Value], language: Value | None = None, mnemonics: str = ""
 ) -> DocumentFile:
-    """The file whose values are messages. One whose words are as they were stays as it is written.
+    """The file whose values are messages. A value whose words do not change keeps its written form.
 
     `language`: a value before all others that becomes the language of the translation. `mnemonics`: as in
     `read_message`."""

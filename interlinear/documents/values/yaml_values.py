@@ -1,4 +1,4 @@
-"""YAML: the strings that are values are translated; keys, comments, anchors and everything else stay as they are."""
+"""YAML: the strings that are values are translated; keys, comments, anchors and everything else stay unchanged."""
 
 import re
 from dataclasses import dataclass, replace
@@ -15,7 +15,7 @@ from interlinear.errors import DataError
 MAX_DEPTH = 200  # collections inside each other; the time that libyaml takes grows with their square
 STRING = "tag:yaml.org,2002:str"
 PROPERTIES = re.compile(r"(?:[&!]\S*\s+)*")  # an anchor and a tag, before the value
-# A text that YAML reads as it stands without quotes: it neither begins as something else, nor has ": " or " #".
+# A text that needs no quotes in YAML: it neither begins like another construct, nor has ": " or " #".
 PLAIN = re.compile(r"(?!\.\.\.)[^\s,\[\]{}#&*!|>'\"%@`?:-](?:[^\s:]|:(?!\Z| )| +(?![\s#]|\Z))*")
 SPECIAL_IN_FLOW = re.compile(r"[,\[\]{}:]")
 TO_ESCAPE = re.compile('["\\\\]|[^\\x20-\\x7e\\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]')
@@ -42,8 +42,8 @@ def read_yaml(data: bytes, where: str, options: ReadOptions) -> DocumentFile:
 
 @dataclass
 class Collection:
-    """An open mapping or sequence. key: that of a mapping whose value comes next; None before a key.
-    stays: whether all in it does, because it is a part of a key."""
+    """An open mapping or sequence. key: in a mapping, the key whose value comes next; None before a key. stays: whether
+    its content stays unchanged, because it is a part of a key."""
 
     is_mapping: bool
     in_flow: bool

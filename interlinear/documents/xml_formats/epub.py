@@ -96,7 +96,8 @@ def with_end_tag(empty: "re.Match[str]") -> str:
 
 
 def chapter_names(archive: Archive) -> list[str]:
-    """The names of the chapters and tables of contents: those of the manifest, by suffix too where it is not of use."""
+    """The names of the chapters and tables of contents: from the manifest, and also by suffix if the manifest is
+    unusable."""
     try:
         names = {archive.find(name) or name for name in manifest_names(archive)}
     except DataError:
@@ -139,19 +140,19 @@ def walk(element: Element) -> Iterator[Event]:
 
 
 def block(element: Element) -> Iterator[Event]:
-    """An element of XHTML whose text is translated by itself."""
+    """An element of XHTML whose text is translated separately."""
     yield Start(element.tag, element.closing, Role.BLOCK, says_translate(element), attributes=attributes_of(element))
     yield from TEXT.content(element.children)
     yield End()
 
 
 def role_of(element: Element) -> Role:
-    """The role of an element in XHTML; other vocabularies, such as SVG and MathML, stay as they are."""
+    """The role of an element in XHTML; other vocabularies, such as SVG and MathML, stay unchanged."""
     return Role.VERBATIM if ":" in element.name else html.role_of(element.name)
 
 
 def says_translate(element: Element) -> bool | None:
-    """What an element says about the translation of its content; None if it says nothing."""
+    """Whether an element declares its content translatable or not; None without a declaration."""
     return html.says_translate(element.attributes)
 
 

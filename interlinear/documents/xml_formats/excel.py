@@ -32,7 +32,7 @@ CODES = re.compile(r"(_x000[Dd]_(?:\n|_x000[Aa]_)?|(?:_x005[Ff])?_x[0-9A-Fa-f]{4
 
 
 def between_codes(text: str, read: Callable[[str], Iterator[Event]]) -> Iterator[Event]:
-    """The events of a text in a cell: codes of characters stay, what is between them is read."""
+    """The events of a text in a cell: codes of characters stay, the text between them is translated."""
     for n, piece in enumerate(CODES.split(text)):
         if n % 2:  # a code
             yield from mark(piece, Role.LINE_BREAK if displayed(piece).isspace() else Role.VERBATIM)
@@ -112,7 +112,7 @@ def is_string(element: Element) -> bool:
 
 
 def cell_text(string: Element) -> str:
-    """The text of a cell as it is written, without the readings of its characters."""
+    """The text of a cell as written, without the readings of its characters."""
     return "".join(part.text() for part in string.elements if part.name in (RUN, TEXT, VALUE))
 
 

@@ -14,7 +14,7 @@ TEXT_FIELDS = frozenset(("HYPERLINK", "TOC"))  # whose results are texts of the 
 class Field:
     """A field whose begin and end are in one paragraph.
 
-    begin: its runs up to the separator. result: what is displayed, as last computed. end: the run that ends it.
+    begin: its runs up to the separator. result: the displayed nodes, as last computed. end: the run that ends it.
     """
 
     begin: Sequence[Element]
@@ -59,7 +59,7 @@ def is_balanced(found: Iterable[str]) -> bool:
 
 
 def with_fields(nodes: Sequence[Element], run: str) -> Iterator[Element | Field]:
-    """The nodes of a paragraph, those of each complete field together."""
+    """The nodes of a paragraph, with the nodes of each complete field as one."""
     ends = ends_of_fields(nodes, run)
     n = 0
     while n < len(nodes):

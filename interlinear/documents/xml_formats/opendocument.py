@@ -37,7 +37,7 @@ INLINE = frozenset("text:span text:a text:meta text:ruby text:ruby-base".split()
 SPACES = "text:s"
 BREAKS = frozenset(("text:line-break", "text:tab"))
 UNTRANSLATED = frozenset("office:annotation text:tracked-changes".split())
-# Begins and ends of ranges, which move to those of the paragraph, so that none ends before it begins.
+# Begins and ends of ranges, which move to the paragraph's begin and end, so that none ends before it begins.
 FIRST = frozenset("text:bookmark-start text:reference-mark-start text:change-start".split())
 LAST = frozenset("text:bookmark-end text:reference-mark-end text:change-end office:annotation-end".split())
 UNSEEN = frozenset(
@@ -83,7 +83,7 @@ def walk(element: Element) -> Iterator[Event]:
 
 
 def marks(element: Element, names: frozenset[str]) -> Iterator[str]:
-    """The begins or ends of ranges in a paragraph; those in its notes and frames stay there."""
+    """The begins or ends of ranges in a paragraph; ranges in its notes and frames stay there."""
     for child in element.elements:
         if child.name in names:
             yield markup(child)

@@ -22,8 +22,8 @@ MACROS = ("macroEnabled", "vbaProject")
 class PackageFormat:
     """A format of documents in packages.
 
-    kind: what messages call it.
-    main: the end of the content type of its main part. texts: those of all parts with text.
+    kind: its name in messages. main: the end of the content type of its main part. texts: the ends of the content types
+    of all parts with text.
     namespaces: prefixes by URI. finish: applied to each part as it is rendered.
     """
 
@@ -64,7 +64,7 @@ class Package:
 def open_package(data: bytes, where: str, package_format: PackageFormat) -> Package:
     """Open a package of a format.
 
-    Raises DataError for what is not of this format, has macros, or cannot be read (`Archive.open`, `read_xml`).
+    Raises DataError for a file of another format, with macros, or that cannot be read (`Archive.open`, `read_xml`).
     """
     archive = Archive.open(data, where)
     package = Package(package_format, archive, content_types(archive), {})
@@ -94,8 +94,8 @@ def archive_file(
 
 
 def content_types(archive: Archive) -> dict[str, str]:
-    """The content type of every part (ISO/IEC 29500-2, 7.2.3): that of its name, else that of its suffix. If the latter
-    is of a main part, only the main part has it. Raises DataError."""
+    """The content type of every part (ISO/IEC 29500-2, 7.2.3), by its name, else by its suffix. A suffix' type that is
+    a main part's applies to the main part only. Raises DataError."""
     file = read_xml(archive.read(CONTENT_TYPES), f"{archive.where}: {CONTENT_TYPES}", TYPES_NAMESPACE)
     types: dict[str, str] = {}
     of_suffixes: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""Android's strings.xml and .NET's .resx: their strings are translated; names, types and comments stay as they are."""
+"""Android's strings.xml and .NET's .resx: their strings are translated; names, types and comments stay unchanged."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -63,7 +63,7 @@ def placed(element: Element, start: int) -> Iterator[tuple[Element, int]]:
 
 
 def android_strings(tree: Element) -> Iterator[Value]:
-    """The strings of Android's resources, those of plurals and arrays too."""
+    """The strings of Android's resources, also in plurals and arrays."""
     for root, start in placed(tree, 0):
         for resource, position in placed(root, start):
             name, stays = resource.attributes.get("name", ""), resource.attributes.get("translatable") == "false"
@@ -103,7 +103,7 @@ class AndroidText:
         return AndroidText(quoted, bool(unescaped) and not quoted)
 
     def unescape(self, written: str) -> str:
-        """A text as it is displayed."""
+        """A text as displayed."""
         written = written.strip()[1:-1] if self.quoted else re.sub(r"\s+", " ", written)
 
         def character(match: re.Match[str]) -> str:
@@ -112,7 +112,7 @@ class AndroidText:
         return ESCAPED.sub(character, written)
 
     def escape(self, text: str) -> str:
-        """A text as it is written."""
+        """A text as written."""
         escaped = re.sub(r"[\n\t]", lambda match: ESCAPES[match.group()], text.replace("\\", "\\\\"))
         if not self.has_quotes:
             escaped = escaped.replace('"', '\\"')
@@ -194,7 +194,7 @@ def balanced(events: list[Event]) -> Iterator[Event | str]:
 
 
 def event_markup(event: Event | str) -> str:
-    """An event as it is written."""
+    """An event as written."""
     if isinstance(event, str):
         return event
     if isinstance(event, Text):

@@ -1,7 +1,7 @@
 """Paragraphs of runs (Office Open XML): text is in runs, each with its formatting (ISO/IEC 29500-1, 17.3 and 21.1.2).
 
-A paragraph is one text. The formatting that most of its characters have is that of the text; runs with another one are
-inline tags, which end the run before them and begin a new one, so that every tag stands between two runs.
+A paragraph is one text. The formatting of most of its characters is the text's; runs with another one are inline tags,
+which end the run before them and begin a new one, so that every tag stands between two runs.
 """
 
 import re
@@ -47,7 +47,7 @@ def run_text(text: str, start: int, end: int) -> Iterator[Event]:
 
 @dataclass(frozen=True)
 class RunNames:
-    """The elements of a vocabulary, and what their text means.
+    """The elements of a vocabulary, by their meaning.
 
     paragraph, run, properties, text: paragraphs, their runs, a run's formatting, and its text.
     containers: elements around runs. separate: names of paragraphs' parts whose own paragraphs are translated.
@@ -73,7 +73,7 @@ class RunNames:
 
 
 class RunParagraph:
-    """Reads one paragraph. `walk` reads what stands in text boxes."""
+    """Reads one paragraph. `walk` reads the content of text boxes."""
 
     def __init__(self, names: RunNames, paragraph: Element, walk: Walk) -> None:
         self._names, self._paragraph, self._walk = names, paragraph, walk
@@ -83,7 +83,7 @@ class RunParagraph:
         self._base = self._main_properties()
 
     def events(self) -> Iterator[Event]:
-        """The events of the paragraph. One without letters and text boxes stays as it is."""
+        """The events of the paragraph. One without letters and text boxes stays unchanged."""
         names, paragraph = self._names, self._paragraph
         if not any(character.isalpha() for character in paragraph.text()) or not paragraph.has(names.text):
             yield from verbatim(markup(paragraph))
@@ -104,7 +104,7 @@ class RunParagraph:
         return f"<{self._prefix}{local(self._names.run)}>{properties}{text}"
 
     def _edges(self, children: Sequence[Node]) -> tuple[list[Element], list[Element]]:
-        """What moves to the begin and to the end of the paragraph."""
+        """The nodes that move to the begin and to the end of the paragraph."""
         first: list[Element] = []
         last: list[Element] = []
         for child in children:
@@ -148,7 +148,7 @@ class RunParagraph:
         return written[lengths.most_common(1)[0][0]] if lengths else ""
 
     def _content(self, children: Sequence[Node]) -> Iterator[Event]:
-        """Runs, those of one formatting together, and what stands between them."""
+        """Runs, grouped by formatting, and the nodes between them."""
         kept = [child for child in children if isinstance(child, Element) and not self._is_left_out(child)]
         kept = list(with_divided_insertions(kept, self._names.run))
         for key, group in groupby(with_fields(kept, self._names.run), self._group_key):
@@ -172,7 +172,7 @@ class RunParagraph:
         return element.name in names.first | names.last | names.dropped or is_properties(element)
 
     def _group_key(self, node: "Element | Field") -> str | None:
-        """The formatting of a run; None for what is no run, or a part of a field."""
+        """The formatting of a run; None for other nodes, and for a part of a field."""
         if isinstance(node, Field) or node.name != self._names.run or is_field_part(node):
             return None
         return formatting(self._properties(node))
@@ -256,13 +256,13 @@ def is_properties(element: Element) -> bool:
 
 
 def formatting(properties: str) -> str:
-    """Properties without those that are not seen, to compare them."""
+    """The visible properties, to compare them."""
     compared = LANGUAGE_ATTRIBUTES.sub("", NOT_FORMATTING.sub("", properties))
     return "" if re.fullmatch(r"<([^\s/>]+)\s*(?:/>|></\1>)", compared) else compared
 
 
 def without_empty_runs(xml: str, names: RunNames) -> str:
-    """A part without the runs that hold nothing: those between two tags beside each other."""
+    """A part without empty runs, which result from two adjacent tags."""
     run, properties, text = (rf"(?:[\w.-]+:)?{local(name)}" for name in (names.run, names.properties, names.text))
     formatted = rf"(?:<{properties}(?:\s[^<>]*)?(?:/>|(?<!/)>(?:(?!</{properties}>).)*</{properties}>))?"
     return re.sub(

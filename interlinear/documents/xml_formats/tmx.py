@@ -33,7 +33,7 @@ def read_tmx(data: bytes, where: str) -> DocumentFile:
 
 @dataclass(frozen=True)
 class EmptyVariant:
-    """A variant without text: its language, its index in the unit, and what stands before and after its text."""
+    """A variant without text: its language, its index in the unit, and the markup before and after its text."""
 
     language: str
     place: int
@@ -45,7 +45,7 @@ class EmptyVariant:
 class Unit:
     """A unit with a text in one language.
 
-    children: what stands in it, as it is written. source: the index of the variant with the text.
+    children: its nodes, as written. source: the index of the variant with the text.
     """
 
     children: Sequence[str]
@@ -53,7 +53,8 @@ class Unit:
     empty: Sequence[EmptyVariant]
 
     def translated(self, text: str, target: str) -> str:
-        """What stands in it with a text in a language, in a variant of exactly this language rather than of its kin."""
+        """Its children with a text in a language, which replaces a variant of exactly this language rather than of a
+        related one."""
         empty = next((variant for key in (str.lower, primary) for variant in self.empty
                       if key(variant.language) == key(target)), None)  # fmt: skip
         if empty:

@@ -1,4 +1,4 @@
-"""From XML trees to events: what stays as it is, and text with inline elements."""
+"""Events from XML trees: unchanged markup, and text with inline elements."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -18,13 +18,13 @@ def xml_document(file: XmlFile, events: Iterator[Event]) -> Document:
 
 
 def around_root(tree: Element) -> tuple[str, str]:
-    """What stands before and after the root element: declarations and comments."""
+    """The markup before and after the root element: declarations and comments."""
     root = tree.children.index(tree.elements[0])
     return "".join(map(markup, tree.children[:root])), "".join(map(markup, tree.children[root + 1 :]))
 
 
 def verbatim(written: str) -> Iterator[Event]:
-    """Markup that stays as it is, between texts."""
+    """Markup that stays unchanged, between texts."""
     yield Start(written, "", Role.VERBATIM_BLOCK)
     yield End()
 
@@ -60,7 +60,7 @@ class MixedText:
     unseen: names of elements that are not displayed.
     is_space: whether an element is displayed as a space between words.
     moved: names of elements that the reader of the paragraph writes elsewhere.
-    block: reads an element that is translated by itself.
+    block: reads an element that is translated separately.
     attributes: the attributes of an element in a text that are translated.
     translate: whether an element in a text says that it is to be translated, or is not; None if it says nothing.
     """

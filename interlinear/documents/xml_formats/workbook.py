@@ -1,5 +1,5 @@
-"""What in a workbook refers to the texts of its cells (ISO/IEC 29500-1, 18): headers of tables, which must be the names
-of their columns, and what compares with texts: formulas, lists, filters."""
+"""References of a workbook to the texts of its cells (ISO/IEC 29500-1, 18): headers of tables, which must equal the
+names of their columns, and comparisons with texts: formulas, lists, filters."""
 
 import re
 from collections.abc import Collection, Iterator, Sequence
@@ -16,8 +16,8 @@ WORKSHEET, TABLE = "spreadsheetml.worksheet+xml", "spreadsheetml.table+xml"
 
 
 def header_cells(package: Package) -> dict[int, str]:
-    """What stays as it is, since it is the header of a table: the markup of each element with its text, by the identity
-    of the element. A cell that shares its text with others that are no headers gets it as its own. Raises DataError."""
+    """The cells that stay unchanged as headers of tables: the markup of each element with its text, by the identity of
+    the element. A cell that shares its text with others that are no headers gets it as its own. Raises DataError."""
     headers = {name: header_references(package, name) for name in package.parts_of_type(WORKSHEET)}
     if not any(headers.values()):
         return {}
@@ -94,7 +94,7 @@ def with_own_text(cell: Element, string: Element) -> str:
 
 
 class Comparison(NamedTuple):
-    """Something that compares with texts: what it is, where it is, and the texts."""
+    """A comparison with texts: its kind, its place, and the texts."""
 
     kind: str
     place: str
@@ -122,7 +122,7 @@ def comparisons(package: Package, translated: Collection[str]) -> Iterator[str]:
 
 
 def all_comparisons(package: Package) -> Iterator[Comparison]:
-    """What compares with texts in sheets, their tables, and the workbook."""
+    """The comparisons with texts in sheets, their tables, and the workbook."""
     workbook = package.parts_of_type(package.package_format.main)[0]
     root = package.read(workbook).root
     parts = related(package.archive, workbook, "worksheet")
@@ -147,7 +147,8 @@ def all_comparisons(package: Package) -> Iterator[Comparison]:
 
 
 def rules(element: Element) -> Iterator[Comparison]:
-    """What compares with texts in an element of a sheet or table that is no cell, also of a later version of Excel."""
+    """The comparisons with texts in an element of a sheet or table that is no cell, also of a later version of
+    Excel."""
     name = local(element.name)
     references = [child.text() for child in element.elements if local(child.name) == "sqref"]
     place = element.attributes.get("sqref") or element.attributes.get("ref") or "".join(references)

@@ -26,7 +26,7 @@ NAMESPACES = {
     "urn:oasis:names:tc:xliff:document:1.2": "",
     **{f"urn:oasis:names:tc:xliff:document:2.{minor}": "" for minor in range(3)},
 }
-UNITS = frozenset(("trans-unit", "segment"))  # of version 1 and 2: what has a source and a target
+UNITS = frozenset(("trans-unit", "segment"))  # elements with a source and a target, of version 1 and 2
 INLINE = frozenset(("g", "mrk", "pc"))
 LINE_END = "line end"  # the name of elements that `with_line_ends` makes
 
@@ -152,7 +152,7 @@ OPENING = {"bpt": "ept", "bx": "ex", "sc": "ec"}
 
 
 def code_key(element: Element) -> str:
-    """What the begin and the end of a pair have in common."""
+    """The key that the begin and the end of a pair share."""
     attributes = element.attributes
     names = ("startRef", "rid", "id", "i")  # the last is TMX's
     return next((attributes[name] for name in names if attributes.get(name)), "")

@@ -1,4 +1,4 @@
-"""Terms in explanations: where they stand, and the alignment of their words."""
+"""Terms in explanations: their positions, and the alignment of their words."""
 
 from collections.abc import Collection, Sequence
 
@@ -10,8 +10,8 @@ from interlinear.text.words import Span
 def explain_terms(explanation: Explanation, terms: Sequence[Term], spans: Sequence[Span]) -> Explanation:
     """The explanation of an output in which `terms` have the spans `spans`.
 
-    The words of a term are linked to the source words that it stands for only: a word that is left without a link is
-    linked to that of these source words which has most weight. The model did not choose these words, so they have no
+    The words of a term are only linked to the source words that it stands for: a word without such a link is linked to
+    the one of these source words with the most weight. The model did not choose these words, so they have no
     confidence, and neither they nor the term's source words are doubtful.
     """
     alignment, links, confidence = explanation.alignment, explanation.links, explanation.confidence
@@ -44,12 +44,12 @@ def explain_terms(explanation: Explanation, terms: Sequence[Term], spans: Sequen
 
 
 def overlapping(words: Sequence[Span], span: Span) -> list[int]:
-    """The indexes of the words that overlap a span."""
+    """The indices of the words that overlap a span."""
     return [i for i, (start, end) in enumerate(words) if start < span[1] and span[0] < end]
 
 
 def weight_of(explanation: Explanation, source: int, target: int) -> float:
-    """The weight by which two words are aligned."""
+    """The alignment weight of two words."""
     rows = explanation.matrices.get(explanation.aligned_by or "")
     return rows[target][source] if rows else 0.0
 

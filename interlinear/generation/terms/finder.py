@@ -1,4 +1,4 @@
-"""Finding terms in a text: the entries of a glossary, and what must not change."""
+"""Finds terms in a text: entries of a glossary, and text that must not change."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -26,7 +26,8 @@ ALGORITHMS = {
 
 
 class PhraseIndex(Generic[Value]):
-    """A trie of phrases, as sequences of words, with a value for each; `form` is what words are compared by."""
+    """A trie of phrases, as sequences of words, with a value for each; `form` gives the form in which words are
+    compared."""
 
     __slots__ = ("_next", "_value", "form")
 
@@ -68,8 +69,8 @@ class PhraseIndex(Generic[Value]):
 
 @cache
 def stem_form(language: str | None) -> Callable[[str], str] | None:
-    """The form of a word by which its inflections are found: the Snowball stem of the case-folded word; None for a
-    language without a stemmer."""
+    """The function from a word to the form that its inflections share, the Snowball stem of the case-folded word; None
+    for a language without a stemmer."""
     algorithm = ALGORITHMS.get((language or "").lower().split("-")[0])
     if algorithm is None:
         return None
@@ -77,7 +78,7 @@ def stem_form(language: str | None) -> Callable[[str], str] | None:
 
     if algorithm not in snowballstemmer.algorithms():
         return None
-    stemmer, lock = snowballstemmer.stemmer(algorithm), Lock()  # a stemmer keeps the word that it is at
+    stemmer, lock = snowballstemmer.stemmer(algorithm), Lock()  # a stemmer stores its current word
 
     @lru_cache(maxsize=1 << 15)
     def form(word: str) -> str:
@@ -90,23 +91,23 @@ def stem_form(language: str | None) -> Callable[[str], str] | None:
     return form
 
 
-GLOSSARY, DO_NOT_TRANSLATE = "glossary", "do_not_translate"  # where errors are; the request's fields
+GLOSSARY, DO_NOT_TRANSLATE = "glossary", "do_not_translate"  # locations of errors: fields of the request
 
 
 class GlossaryEntry(NamedTuple):
-    """What a term is called in the source language, and what in the target language."""
+    """A term in the source language and its translation in the target language."""
 
     source: str
     target: str
 
 
-AMBIGUOUS = GlossaryEntry("", "")  # of a stem that several targets stand for
+AMBIGUOUS = GlossaryEntry("", "")  # the target of a stem with several targets
 
 
 @dataclass(frozen=True)
 class TermOptions:
-    """What to find in texts: entries of a glossary, texts that are not translated, and `protect`: what must not change
-    by its form (`protected_spans`)."""
+    """The terms to find in texts: entries of a glossary, texts that are not translated, and with `protect` text that
+    must not change because of its form (`protected_spans`)."""
 
     glossary: tuple[GlossaryEntry, ...] = ()
     do_not_translate: tuple[str, ...] = ()
@@ -114,29 +115,29 @@ class TermOptions:
 
     @property
     def characters(self) -> int:
-        """The length of all texts that are named."""
+        """The length of all given texts."""
         return sum(map(len, self.do_not_translate)) + sum(len(source) + len(target) for source, target in self.glossary)
 
     def with_fallback(self, entries: Sequence[GlossaryEntry]) -> "TermOptions":
-        """These options with further entries, for sources that they do not have yet, whatever their case."""
+        """These options with further entries for sources without an entry yet, ignoring case."""
         known = {text.strip().casefold() for text in (*self.do_not_translate, *(source for source, _ in self.glossary))}
         added = tuple(entry for entry in entries if entry.source.casefold() not in known)
         return replace(self, glossary=self.glossary + added)
 
     @property
     def given(self) -> bool:
-        """Whether terms are named, and not found by their form only."""
+        """Whether terms are given, and not only found by their form."""
         return bool(self.glossary or self.do_not_translate)
 
 
 class TermFinder:
     """Finds terms in texts of one language. Immutable and thread-safe.
 
-    The entries of a glossary are found by the words of the text (`word_spans`), whatever their case, and by the words'
-    stems, so that an inflected form is found too: its target stands in the output as it is given. Entries with
-    different targets for one stem are only found as they are given. A text that is not translated is found as it is
-    given, at the bounds of words. Of several terms at a place the first and longest is taken, and of equal ones that
-    which is not translated, then that which is found without stems.
+    The entries of a glossary are found by the words of the text (`word_spans`), ignoring case, and by the words' stems,
+    so that an inflected form is found too: the output has its target unchanged. Entries with different targets for one
+    stem are only found in the given form. A text that is not translated is found in the given form, at word boundaries.
+    Of overlapping terms the one that begins first is taken, then the longest; of equal spans a text that is not
+    translated, then an entry that is found without stems.
     """
 
     def __init__(self, options: TermOptions, language: str | None = None) -> None:
@@ -156,7 +157,7 @@ class TermFinder:
             self._add(GlossaryEntry(entry.source.strip(), entry.target.strip()))
 
     def find(self, text: str) -> tuple[Term, ...]:
-        """The terms of a text, in its order; they do not overlap, and each is in one line."""
+        """The terms of a text, in its order; they do not overlap, and none spans several lines."""
         found = [Term(*phrase) for phrase in self._find_phrases(text)] if self._has_phrases else []
         if self._protect:
             found += [

@@ -1,14 +1,14 @@
 r"""Addresses, placeholders of programs and templates, and tags: one list for texts, messages and documents.
 
-A family is what one kind of program writes. A language's own signs are none: the `% d` of "50 % der", the `%i` of
-"100%ige", `:-)`, `12:30`, `<Der Hund schläft.>`. Every pattern takes time linear in the text: what has no end is
-bounded.
+A family is what one kind of program writes. Signs of ordinary text are not placeholders: the `% d` of "50 % der", the
+`%i` of "100%ige", `:-)`, `12:30`, `<Der Hund schläft.>`. Every pattern takes time linear in the text: the length of an
+unclosed match is bounded.
 """
 
 from interlinear.text.words import UNSPACED_RANGES
 
 # An address, without the marks of the sentence that it stands in, and with brackets only in pairs; `[/` is of BBCode.
-# Nothing in it is read in two ways, and only the marks at its end twice, so that the time is linear.
+# It is unambiguous, and only the marks at its end are matched twice, so that the time is linear.
 IN_ADDRESS = r"[^\s<>()\[\]{}\"“”„‚‘«»‹›`|\\。，、！？：；（）「」『』【】《》]"
 ADDRESS = (
     r"(?:(?<![A-Za-z0-9_])(?:https?|s?ftps?|wss?|file|git|ssh)://|(?<![\w.@])www\.)"

@@ -1,8 +1,8 @@
-"""Terms that a model cannot read: the decoder reads words of its own in their place, and alignment says which they are.
+"""Terms that a model cannot read: it translates other words in their place, and alignment finds these in the output.
 
-A vocabulary has `hound`, `27` or `{name}` in pieces that the model has rarely seen in a row. Forced to write them
-(`Constraint`), a small model derails behind them. So it translates a number word in place of a number, is not forced to
-anything, and the words that are aligned with the term become the term.
+A vocabulary splits `hound`, `27` or `{name}` into tokens that the model has rarely seen in sequence. Forced to write
+them (`Constraint`), a small model derails behind them. So it translates a number word in place of a number, without
+forced tokens, and the words that are aligned with the term are replaced by the term.
 """
 
 from collections.abc import Sequence
@@ -32,18 +32,18 @@ NUMBER_WORDS = {
 
 
 def is_word(tokenizer: Tokenizer, text: str) -> bool:
-    """Whether a vocabulary has a text without spaces as one word."""
+    """Whether a vocabulary has a text without spaces as a whole word."""
     pieces = [tokenizer.pieces[i].strip("▁") for i in tokenizer.encode(text, raw=True).ids]
     return [piece.casefold() for piece in pieces if piece] == [text.casefold()]
 
 
 def has_words(tokenizer: Tokenizer, text: str) -> bool:
-    """Whether a vocabulary has every word of a text as one."""
+    """Whether a vocabulary has every word of a text as a whole word."""
     return all(is_word(tokenizer, text[start:end]) for start, end in word_spans(text))
 
 
 def is_wordlike(text: str) -> bool:
-    """Whether a text is words, and not a number, a code, a placeholder or an address."""
+    """Whether a text consists of words, and is not a number, a code, a placeholder or an address."""
     return all(character.isalpha() or character in " -'’" for character in text)
 
 
@@ -77,7 +77,7 @@ def encode_with(stand_in: str, tokenizer: Tokenizer, text: str, terms: Sequence[
 
 
 def words_with_terms(words: Sequence[Span], terms: Sequence[Term]) -> list[Span]:
-    """The words of a source text, of which those that a term overlaps are one: the term."""
+    """The words of a source text; the words that a term overlaps are one word, the term."""
     spans = [(term.start, term.end) for term in terms]
     apart = [word for word in words if not any(start < word[1] and word[0] < end for start, end in spans)]
     return sorted([*apart, *spans])
@@ -86,11 +86,12 @@ def words_with_terms(words: Sequence[Span], terms: Sequence[Term]) -> list[Span]
 def place_by_alignment(
     explanation: Explanation, terms: Sequence[Term], offsets: Sequence[Span], languages: tuple[str | None, str | None]
 ) -> list[PlacedTerm]:
-    """The tokens of an output that its terms replace: those of the words that are aligned with each (`project`).
+    """The tokens of an output that its terms replace: for each term the tokens of the words that are aligned with it
+    (`project`).
 
-    A term that was read as a number becomes a number of the output that is not aligned with another one, that with most
-    weight. explanation: of the output, in whose source each term is a word. offsets: of the output's tokens. languages:
-    of source and output. A term is left out if no token is left for it: the output has fewer than terms.
+    A term that was translated as a number replaces the number of the output with most weight that is not aligned with
+    another term. explanation: of the output, in whose source each term is a word. offsets: of the output's tokens.
+    languages: of source and output. A term is left out if no token is left for it: the output has fewer than terms.
     """
     words, target = {(word.start, word.end): i for i, word in enumerate(explanation.source)}, explanation.target
     position = {words[term.start, term.end]: term for term in terms}
@@ -109,7 +110,7 @@ def place_by_alignment(
     placed: list[PlacedTerm] = []
     for span, term in sorted(zip(spans, terms, strict=True), key=lambda each: (each[0].start, each[0].end)):
         own = target[span.start : span.end]
-        after = placed[-1].last if placed else -1  # the words of several terms may be one token
+        after = placed[-1].last if placed else -1  # one token may contain the words of several terms
         tokens = [
             p
             for p, (first, last) in enumerate(offsets)
@@ -121,7 +122,7 @@ def place_by_alignment(
 
 
 def is_number(word: str, language: str | None) -> bool:
-    """Whether a word has digits, or is a number that may stand for one."""
+    """Whether a word has digits, or is a number word that may stand for digits."""
     return any(map(str.isdigit, word)) or word.casefold() in number_words(language)
 
 

@@ -1,12 +1,12 @@
-r"""What a translation must not change, found by patterns (Moses calls them protected patterns):
+r"""Text that a translation must not change, found by patterns (Moses calls them protected patterns):
 
 - URLs and e-mail addresses
 - placeholders of templates and formats: `{name}`, `{0}`, `{{ x }}`, `${x}`, `%s`, `%(x)d`, `%1$s`, `%{x}`
 - inline tags: `<x id="1"/>`, `<b>`, `</g>`
 - emoji, and runs of them
 - numbers with their unit or currency: `5 km`, `3,5 %`, `$20`, `10-15 °C`
-- plain numbers, dates, times, versions and codes: `27`, `12.05.2023`, `12:30`, `v2.1`, `COVID-19`. Those that a model
-  has as words are left to it: it writes "two dogs" for "2 Hunde" (`RequestEncoder`)
+- plain numbers, dates, times, versions and codes: `27`, `12.05.2023`, `12:30`, `v2.1`, `COVID-19`. The model translates
+  the ones that its vocabularies have as words: "2 Hunde" becomes "two dogs" (`RequestEncoder`)
 
 Every pattern takes time linear in the text.
 """
@@ -34,9 +34,7 @@ UNITS = (
 ).split()
 UNIT = "|".join(map(re.escape, sorted(UNITS, key=len, reverse=True)))
 DIGITS = r"\d{1,20}(?:[.,'’]\d{1,20}|[ \u00a0\u202f]\d{3}(?!\d)){0,6}"
-ONE_SPACE = (
-    r"[^\S\r\n\v\f\x1c-\x1e\x85\u2028\u2029]?"  # none that ends a line: the next may begin with a bullet or a unit
-)
+ONE_SPACE = r"[^\S\r\n\v\f\x1c-\x1e\x85\u2028\u2029]?"  # within a line: the next may begin with a bullet or a unit
 RANGE = rf"{DIGITS}(?:{ONE_SPACE}[-–—]{ONE_SPACE}{DIGITS})?"
 NUMBER = rf"(?<![\w.,])[+−-]?(?:{RANGE}{ONE_SPACE}(?:{UNIT})(?![\w])|[$€£¥]{ONE_SPACE}{RANGE}(?!\w))"
 
@@ -61,5 +59,5 @@ class ProtectedSpan(NamedTuple):
 
 
 def protected_spans(text: str) -> list[ProtectedSpan]:
-    """The spans of what must not change, in the order of the text; they do not overlap."""
+    """The spans that must not change, in the order of the text; they do not overlap."""
     return [ProtectedSpan(*match.span(), match.lastindex == PLAIN_GROUP) for match in PROTECTED.finditer(text)]

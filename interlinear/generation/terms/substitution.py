@@ -1,7 +1,7 @@
-"""The exact text of terms in an output: it replaces the tokens that were written for a term.
+"""The exact text of terms in an output, in place of the tokens that were generated for them.
 
-A tokenizer may not have the characters of a term, and decoding may change its spaces. So its tokens are decoded to a
-stand-in, one character, and this is replaced at the end.
+A tokenizer may lack characters of a term, and decoding may change its spaces. So its tokens are decoded to a stand-in,
+one character, and this is replaced at the end.
 """
 
 from collections.abc import Sequence
@@ -38,7 +38,8 @@ def placed_terms(constraints: Sequence[int | None], terms: Sequence[Term]) -> li
 
 
 def stand_ins(placed: Sequence[PlacedTerm]) -> dict[int, str]:
-    """The text of each token of a term while an output is decoded: the stand-in, and none for those after the first."""
+    """The text of each token of a term while an output is decoded: the stand-in for its first token, empty for the
+    others."""
     return {
         position: STAND_IN if position == each.first else ""
         for each in placed
@@ -47,8 +48,8 @@ def stand_ins(placed: Sequence[PlacedTerm]) -> dict[int, str]:
 
 
 def substitute(decoded: Decoded, placed: Sequence[PlacedTerm], source: str) -> tuple[Decoded, list[Span]]:
-    """The text with every stand-in replaced by its term, and the terms' spans in it. The tokens of a term all have its
-    span.
+    """The text with every stand-in replaced by its term, and the terms' spans in it. Every token of a term has the
+    term's span.
 
     Spaces stay as the tokens have them, except that there is none behind an opening bracket or quote, between
     characters of scripts without spaces, and beside a mark or a term that is beside the term in the source text too.
@@ -80,7 +81,7 @@ def substitute(decoded: Decoded, placed: Sequence[PlacedTerm], source: str) -> t
 
 
 def append(text: str, moved: list[int], more: str) -> tuple[str, list[int]]:
-    """The text with more behind it, and the positions of its characters."""
+    """The text with another appended, and the positions of its characters."""
     return text + more, [*moved, *range(len(text), len(text) + len(more))]
 
 

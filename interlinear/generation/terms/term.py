@@ -1,4 +1,4 @@
-"""A term of a source text, checks of several, and those of a sentence."""
+"""Terms of a source text, their checks, and the terms of a sentence."""
 
 import re
 from bisect import bisect_left, bisect_right
@@ -9,7 +9,7 @@ from operator import attrgetter
 from interlinear.errors import RequestError
 from interlinear.text.words import Span
 
-TERMS = "terms"  # where errors are
+TERMS = "terms"  # location of errors
 MULTILINE = re.compile(r"[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]")
 
 
@@ -50,13 +50,13 @@ def check_target(where: str, source: str, target: str) -> None:
 
 
 def only_terms(text: str, terms: Sequence[Term]) -> bool:
-    """Whether a text has no letter beside terms that stay as they are: it is its own translation."""
+    """Whether a text has no letter outside terms that stay unchanged, so that it is its own translation."""
     unchanged = all(text[term.start : term.end] == term.target for term in terms)
     return unchanged and not any(character.isalpha() for part in between(text, terms) for character in part)
 
 
 def between(text: str, terms: Sequence[Term]) -> list[str]:
-    """The parts of a text before, between and behind its terms."""
+    """The parts of a text before, between and after its terms."""
     ends = [0, *(term.end for term in terms)]
     starts = [*(term.start for term in terms), len(text)]
     return [text[end:start] for end, start in zip(ends, starts, strict=True)]
@@ -66,7 +66,7 @@ term_start, term_end = attrgetter("start"), attrgetter("end")
 
 
 def join_divided(spans: Sequence[Span], terms: Sequence[Term]) -> list[Span]:
-    """The spans of sentences, of which those that a term reaches over are one. Both are in the order of the text."""
+    """The spans of sentences; sentences that one term spans are joined. Both are in the order of the text."""
     joined: list[Span] = []
     for start, end in spans:
         i = bisect_right(terms, start, key=term_end)  # the first term that ends after this

@@ -38,8 +38,9 @@ class ImageNetworkBase(nn.Module, ABC):
 
     `IMAGE_NETWORKS` has the subclasses by their names in a config.
 
-    stride: pixels a side of a region. features: of a region. colour_mean, colour_deviation: of the red, green and blue
-    of the pictures that its weights expect, 0 to 1; by default ImageNet's, as for the published weights.
+    stride: pixels a side of a region. features: of a region. colour_mean, colour_deviation: mean and deviation of red,
+    green and blue (0 to 1) in the pictures that its weights were trained on; by default ImageNet's, as for the
+    published weights.
     """
 
     stride: ClassVar[int]

@@ -67,7 +67,7 @@ class Bottleneck(nn.Module):
 
 
 class FrozenBatchNorm(nn.Module):
-    """Batch normalization with the fixed statistics of the loaded weights, never those of a batch.
+    """Batch normalization with the fixed statistics of the loaded weights, never with a batch's statistics.
 
     The statistics are parameters without gradient, so they are copied and stored wherever the parameters are.
     """

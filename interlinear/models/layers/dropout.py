@@ -1,6 +1,6 @@
 """Dropout of whole words and of recurrent states, in training only.
 
-What is kept is divided by the share that is kept, so that its expectation does not change. Masks are drawn on the
+Kept values are divided by the share that is kept, so that the expectation does not change. Masks are drawn on the
 tensor's device. Axes: leading ones are free, E embedding, H hidden.
 """
 

@@ -1,4 +1,4 @@
-"""Matrix products in int8 on a CPU, for search: int8 weights by output channel, activations quantised as they come.
+"""Matrix products in int8 on a CPU, for search: int8 weights by output channel, activations quantised at each product.
 
 A weight matrix W (O, I) is stored as int8 values with one scale for each output, an activation vector x as int8 values
 with a scale of its own: W x = s_x s_W (x_8 W_8), with exact integer sums. As every vector has its own scale, a
@@ -120,7 +120,7 @@ class Int8Product:
 
 
 class Int8Linear(nn.Linear):
-    """A linear layer whose product is in int8. Its fp32 weights stay, for whatever else reads them."""
+    """A linear layer whose product is in int8. Its fp32 weights stay for other code that reads them."""
 
     product: Int8Product
 

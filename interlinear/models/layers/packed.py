@@ -48,7 +48,7 @@ class PackedProduct:
 
     @property
     def is_current(self) -> bool:
-        """Whether the weights are those that were packed."""
+        """Whether the weights have not changed since they were packed."""
         return self.weight._version == self.version
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -93,7 +93,7 @@ class PackedLinear(nn.Linear):
 
 
 class PackedStepLinear(StepLinear):
-    """A recurrent map that does so, at each step of a search."""
+    """A recurrent map that multiplies with packed weights, at each step of a search."""
 
     product: PackedProduct | None = None
 

@@ -16,7 +16,7 @@ from interlinear.devices import autocast_dtype
 
 
 def product_dtype(weight: Tensor) -> torch.dtype:
-    """The dtype of a product with a weight: that of autocast where it is enabled, except for float64, else its own."""
+    """The dtype of a product with a weight: autocast's where it is enabled, except for float64, else the weight's."""
     dtype = None if weight.dtype == torch.float64 else autocast_dtype(weight.device)
     return dtype or weight.dtype
 
@@ -77,7 +77,7 @@ def terms_at_every_step(
     module: nn.Module, terms: Mapping[StepLinear, Tensor], axes: Sequence[int]
 ) -> dict[StepLinear, Tensor]:
     """The precomputed term (*axes, O) of every map in a module: biases repeated, zeros where there is none; each in the
-    dtype that the product has. `axes` begin with that of the steps."""
+    product's dtype. The first of `axes` is the steps'."""
     maps = [part for part in module.modules() if isinstance(part, StepLinear)]
     zeros = {part: part.weight.new_zeros(part.weight.shape[0]) for part in maps if part not in terms}
     return {
@@ -122,7 +122,7 @@ class UnrolledStepInputs(StepInputs):
 class _SummedWeightGradient(torch.autograd.Function):
     """The identity on `precomputed`; backward also computes the weight's gradient from the gradients of all steps.
 
-    The loop adds W x_t to precomputed_t, so the gradient of precomputed_t is that of the product, and
+    The loop adds W x_t to precomputed_t, so the product has the gradient of precomputed_t, and
     dW = sum_t grad_t x_t' . Backward runs after the last step, so `inputs` is complete.
     """
 

@@ -1,6 +1,6 @@
-"""How a decoder reads its sources in one step: one or several, with coverage, with annotations that it updates.
+"""Attention of a decoder in one step: to one or several sources, with coverage, with annotations that it updates.
 
-Each class does one part of this. `composition.py` makes a decoder of them, whose loop so has no branches on the
+Each class does one part. `composition.py` composes a decoder from them, so that its loop has no branches on the
 configuration. They are plain objects and not modules: the decoder has their modules, by name.
 
 Axes: B sentences, K hypotheses of each, T source positions, E embedding, H hidden, D annotation, A attention size,
@@ -48,15 +48,15 @@ class Attend(Protocol):
     """Attention over all sources."""
 
     def views(self, source: str, read: EncoderOutput, dtype: torch.dtype) -> dict[str, View]:
-        """What is attended to in a source, by name; values in the precision of the loop's products."""
+        """The views of a source, by name; values in the precision of the loop's products."""
         ...
 
     def start(self, memory: Memory) -> State:
-        """The leaves of the decoder's state that attention changes, before the first word."""
+        """The leaves of the decoder's state that attention changes, before the first token."""
         ...
 
     def precompute(self, words: Tensor) -> dict[StepLinear, Tensor]:
-        """The terms of maps inside the recurrence that are known before it starts: of words (..., E), or a bias."""
+        """The terms of maps inside the recurrence that are known before it starts: from words (..., E), or a bias."""
         ...
 
     def __call__(
@@ -124,7 +124,7 @@ OptionalCoverage = NoCoverage | SourceCoverage
 
 
 class FixedAnnotations:
-    """Annotations that all hypotheses of a sentence share: keys and values are those of the memory."""
+    """Annotations that all hypotheses of a sentence share: keys and values are the memory's."""
 
     def __init__(self, source: str) -> None:
         self.source = source
@@ -158,7 +158,8 @@ class UpdatedAnnotations:
     """Annotations of each hypothesis, which every step updates (Meng et al. 2016, section 3.2).
 
     They are the leaf `written` of the state, (B, K, T, D), and start as the encoder's; keys are computed from them at
-    every step. `addressing`: an attention that gives the weights of the update; by default those of reading are used.
+    every step. `addressing`: an attention that gives the weights of the update; by default the attention weights of the
+    step.
     """
 
     leaf = "written"
@@ -206,7 +207,7 @@ class Addressing(Protocol):
 
 
 class ReadingWeights:
-    """The weights with which the step read."""
+    """The step's attention weights."""
 
     def __call__(
         self, step: StepInputs, view: View, hidden_BKH: Tensor, written_BKTD: Tensor, attended: AttentionResult
@@ -215,7 +216,7 @@ class ReadingWeights:
 
 
 class OwnWeights:
-    """The weights of an attention of its own, with the step's new state as query."""
+    """The weights of a second attention, with the step's new state as query."""
 
     def __init__(self, attention: Attention) -> None:
         self.attention = attention

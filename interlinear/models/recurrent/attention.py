@@ -19,7 +19,7 @@ from interlinear.models.layers.step_linear import StepInputs, StepLinear, at_lea
 class Attention(nn.Module, ABC):
     """Energies of a query and the positions of a source; `ATTENTIONS` has the subclasses by their names in a config.
 
-    A subclass takes the sizes of queries and values, that of an energy's hidden layer, and that of coverage or 0.
+    A subclass takes four sizes: of queries, of values, of an energy's hidden layer, and of coverage (0 without).
     """
 
     is_additive = False  # whether the energy is a sum, in which coverage and the terms of several sources take part
@@ -74,7 +74,7 @@ def additive_energy(energy: nn.Linear, *terms: Tensor) -> Tensor:
         product: Tensor = energy(fast_tanh(sum(terms[1:], terms[0])))
         return product.squeeze(-1)
     total = at_least_fp32(terms[0]) + at_least_fp32(sum(terms[2:], terms[1]))
-    # The compiler's own tanh for a CPU takes twice as long as one of exponentials.
+    # The compiler's tanh for a CPU takes twice as long as a tanh by exponentials.
     tanh = 1 - 2 / ((2 * total).exp() + 1) if torch.compiler.is_compiling() else total.tanh_()
     return F.linear(tanh, energy.weight.to(total.dtype)).squeeze(-1)
 

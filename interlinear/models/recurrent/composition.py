@@ -79,7 +79,7 @@ def compose_attention(config: RecurrentConfig, modules: Modules) -> tuple[Attend
 
 
 def compose_memory_update(config: RecurrentConfig, source: str, modules: Modules) -> OptionalMemoryUpdate:
-    """What happens to the annotations after a step."""
+    """The update of the annotations after a step."""
     if config.writing == "none":
         return FixedAnnotations(source)
     modules["writing"] = writing = MemoryUpdate(config.hidden, config.annotation)
@@ -101,7 +101,7 @@ def compose_first_state(config: RecurrentConfig, leaves: int, modules: Modules) 
 
 
 def build_attention(config: RecurrentConfig, value: int, size: int, coverage_size: int = 0) -> Attention:
-    """An attention of the recipe's kind over values of some size; `size` is that of an additive energy."""
+    """An attention of the recipe's kind over values of some size; `size` is the hidden size of an additive energy."""
     attention: Attention = ATTENTIONS[config.attention](config.hidden, value, size, coverage_size)
     return attention
 

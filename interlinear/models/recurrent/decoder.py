@@ -1,7 +1,7 @@
 """The decoder: stacked cells over target words that attend to the sources, step by step.
 
 There is one loop, `each_step`; its body, `advance`, is also what search calls. The order of a step is a class
-(`step_orders.py`); how the sources are read, and how contexts enter the cells, are parts that `composition.py` chooses.
+(`step_orders.py`); attention to the sources, and how contexts enter the cells, are parts that `composition.py` chooses.
 
 Axes: B sentences, K hypotheses of each, L target positions, T source positions, E embedding, H hidden,
 D annotation, C all contexts side by side, R readout.
@@ -46,7 +46,7 @@ class StepOutput:
 
 @dataclass(frozen=True)
 class CellInput:
-    """The inputs (B, K, I) of a layer's cell, and what gated contexts add to the cell's gates."""
+    """The inputs (B, K, I) of a layer's cell, and the summand of gated contexts in the cell's gates."""
 
     inputs: Tensor
     added: tuple[Tensor, ...] = ()
@@ -66,12 +66,12 @@ class HasPrecomputed(Protocol):
     """A part of the decoder with maps inside the recurrence."""
 
     def precompute(self, words: Tensor) -> dict[StepLinear, Tensor]:
-        """By map, the term that is known before the recurrence: of words (..., E), or a bias."""
+        """By map, the term that is known before the recurrence: from words (..., E), or a bias."""
         ...
 
 
 class ContextsBesideInputs:
-    """Contexts enter every layer beside its own input (Wu et al. 2018, equations 1-4)."""
+    """Contexts enter every layer beside the layer's input (Wu et al. 2018, equations 1-4)."""
 
     gates: Sequence[ContextualGate] = ()
 
@@ -100,7 +100,7 @@ class GatedContexts:
 
 @dataclass(frozen=True)
 class DecoderParts:
-    """What a decoder is composed of.
+    """The parts of a decoder.
 
     contexts: the size of all contexts side by side. modules: of all parts, by their names in the decoder.
     """
@@ -116,7 +116,7 @@ class DecoderParts:
 class RecurrentDecoder(Decoder):
     """Stacked cells and attention; a subclass is an order of a step.
 
-    A subclass says what enters the cells beside each other's states, adds its own maps, and writes `advance`.
+    A subclass defines the inputs of the cells beside each other's states, adds its maps, and implements `advance`.
     """
 
     best_readings = ("uam", "posterior", "gated", "attention")
@@ -133,15 +133,15 @@ class RecurrentDecoder(Decoder):
 
     @property
     def product_dtype(self) -> torch.dtype:
-        """The precision of the products in the loop: what enters them again and again is cast to it once."""
+        """The precision of the products in the loop: their constant inputs are cast to it once."""
         return product_dtype(self.layers[0].recurrent_weights()[0])
 
     def views(self, source: str, read: EncoderOutput) -> dict[str, View]:
-        """What this decoder attends to in a source, with all that can be computed once a sentence."""
+        """The views of a source that this decoder attends to, with all terms that are computed once a sentence."""
         return self.attend.views(source, read, self.product_dtype)
 
     def start(self, memory: Memory) -> State:
-        """The state before the first word, one hypothesis a sentence."""
+        """The state before the first token, one hypothesis a sentence."""
         attended = self.attend.start(memory)
         leaves = dict(attended.leaves)
         for i, layer in enumerate(self.layers):
@@ -159,7 +159,7 @@ class RecurrentDecoder(Decoder):
         return terms
 
     def recurrent_parts(self) -> list[HasPrecomputed]:
-        """The parts whose recurrent maps have a term that is known before the recurrence: of words, or a bias."""
+        """The parts whose recurrent maps have a term that is known before the recurrence: from words, or a bias."""
         return [*self.layers, *self.entering.gates, self.attend]
 
     @abstractmethod
@@ -171,15 +171,15 @@ class RecurrentDecoder(Decoder):
         return state.leaves[f"hidden.{len(self.layers) - 1}"]
 
     def dropped_hidden(self, state: State, layer: int) -> Tensor:
-        """A layer's hidden state after state dropout, (B, K, H): what enters the products of its cell."""
+        """A layer's hidden state after state dropout, (B, K, H): an input of its cell's products."""
         hidden_BKH, mask = state.leaves[f"hidden.{layer}"], f"state_mask.{layer}"
         return hidden_BKH * state.leaves[mask] if mask in state.leaves else hidden_BKH
 
     def run_cells(
         self, step: StepInputs, state: State, first: CellInput, above: Callable[[int, Tensor, Tensor], CellInput]
     ) -> CellOutput:
-        """All layers' cells in turn: `first` enters the lowest, `above(layer, output of the layer below, hidden)` what
-        is above it; hidden is the state after dropout."""
+        """All layers' cells in turn: `first` is the input of the lowest layer, `above(layer, output of the layer below,
+        hidden)` the input of each layer above it; hidden is the state after dropout."""
         leaves: dict[str, Tensor] = {}
         gates: list[Tensor] = []
         entering, hidden = first, first.inputs
@@ -209,7 +209,7 @@ class RecurrentDecoder(Decoder):
         return State(leaves, state.axes), StepOutput(cells.hidden, attended.context, weights)
 
     def step(self, memory: Memory, state: State, words_BKE: Tensor) -> Step:
-        """One more word of each hypothesis, after words with these embeddings."""
+        """One more token of each hypothesis, after words with these embeddings."""
         state, output = self.advance(memory, state, StepInputs(self.precompute(words_BKE)))
         return Step(state, self.read(words_BKE, output.hidden, output.contexts), output.attention_weights)
 

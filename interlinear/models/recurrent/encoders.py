@@ -192,7 +192,7 @@ def run_layers(network: nn.LSTM | nn.GRU, inputs_BTI: Tensor) -> list[tuple[Tens
     for i in range(network.num_layers):
         inputs_BTI = F.dropout(layers[-1][1], network.dropout, network.training) if layers else inputs_BTI
         weights = layer_weights(network, i)
-        if network.num_layers > 1:  # cuDNN wants a layer's weights side by side, which those of several are not
+        if network.num_layers > 1:  # cuDNN wants contiguous weights of a layer; a slice of several layers' is not
             flat = torch.cat([weight.flatten() for weight in weights]).split([weight.numel() for weight in weights])
             weights = [part.view_as(weight) for part, weight in zip(flat, weights, strict=True)]
         options = (True, 1, 0.0, network.training, False, True)  # biases, layers, dropout, one direction, batch first
@@ -212,8 +212,8 @@ def layer_weights(network: nn.LSTM | nn.GRU, layer: int) -> list[Tensor]:
 def last_memory(inputs_BTI: Tensor, states_BTH: Tensor, lengths_B: Tensor, weights: Sequence[Tensor]) -> Tensor:
     """The memory (B, H) of an LSTM layer at each sentence's last word, from the layer's inputs and states.
 
-    Gates depend only on inputs and states, so those of all steps are computed at once, and c_t = f_t c_{t-1} + i_t g_t
-    is the sum c_n = sum_t i_t g_t f_{t+1} ... f_n, whose products are computed as sums of logarithms.
+    Gates depend only on inputs and states, so the gates of all steps are computed at once, and c_t = f_t c_{t-1} + i_t
+    g_t is the sum c_n = sum_t i_t g_t f_{t+1} ... f_n, whose products are computed as sums of logarithms.
     """
     weight_ih, weight_hh, bias_ih, bias_hh = weights
     before_BTH = F.pad(states_BTH, (0, 0, 1, -1))
@@ -221,7 +221,7 @@ def last_memory(inputs_BTI: Tensor, states_BTH: Tensor, lengths_B: Tensor, weigh
     i, f, g, _ = at_least_fp32(gates_BTG).chunk(4, -1)
     padding_BT1 = (torch.arange(i.shape[1], device=lengths_B.device) >= lengths_B[:, None])[:, :, None]
     log_f = F.logsigmoid(f).masked_fill(padding_BT1, 0.0)
-    log_kept = F.pad(log_f, (0, 0, -1, 1)).flip(1).cumsum(1).flip(1)  # of all forget gates after step t
+    log_kept = F.pad(log_f, (0, 0, -1, 1)).flip(1).cumsum(1).flip(1)  # product of all forget gates after step t
     added = (torch.sigmoid(i) * torch.tanh(g)).masked_fill(padding_BT1, 0.0)
     return (added * log_kept.exp()).sum(1).to(states_BTH.dtype)
 

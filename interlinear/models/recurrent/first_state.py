@@ -1,4 +1,4 @@
-"""The decoder's first state: what each layer's cell starts from, by `first_state` of the config.
+"""The decoder's first state: the state from which each layer's cell starts, by `first_state` of the config.
 
 Axes: B sentences, S summary, H hidden.
 """

@@ -22,7 +22,7 @@ class ContextualGate(nn.Module):
     def __init__(self, words: int, inputs: int, hidden: int, annotation: int, embedding: int, gates: int) -> None:
         super().__init__()
         self.hidden, self.gates = hidden, gates
-        self.fixed: float | None = None  # replaces o by one value, to measure what the gate is worth
+        self.fixed: float | None = None  # replaces o by one value, to measure the effect of the gate
         self.words = nn.Linear(words, hidden) if words else None
         self.bias = None if words else nn.Parameter(torch.zeros(hidden))
         self.state = StepLinear(inputs + hidden, hidden)
@@ -31,7 +31,7 @@ class ContextualGate(nn.Module):
         self.word_context = StepLinear(embedding, (gates + 1) * hidden)
 
     def precompute(self, words: Tensor) -> dict[StepLinear, Tensor]:
-        """The term of o that does not depend on the recurrence, (..., H): of the words, or the bias alone."""
+        """The term of o that does not depend on the recurrence, (..., H): from the words, or the bias alone."""
         return {self.state: words_or_bias(self.words, self.bias, words)}
 
     def forward(

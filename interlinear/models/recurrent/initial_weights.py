@@ -31,7 +31,7 @@ def set_weights(model: nn.Module, config: RecurrentConfig, seed: int) -> None:
 
 def shared_name(config: RecurrentConfig, name: str) -> str:
     """The name under which a parameter is drawn: the same for the same part of different systems."""
-    if config.combination == "none":  # the attention over a single source is that over this one of several
+    if config.combination == "none":  # a single source's attention is drawn as one of several sources'
         source = next(iter(config.sources))
         name = name.replace("decoder.attention.", f"decoder.combination.attentions.{source}.")
     if config.layer_norm:
@@ -42,9 +42,9 @@ def shared_name(config: RecurrentConfig, name: str) -> str:
 
 
 def blocks_of(config: RecurrentConfig) -> dict[str, list[Block]]:
-    """The blocks of the decoder's weights that several inputs enter, by parameter name.
+    """The blocks of the decoder's weights that have several inputs, by parameter name.
 
-    With contextual gates the contexts' matrices are rows of the gate's weights: those of the cell, then its own.
+    With contextual gates the contexts' matrices are rows of the gate's weights: the cell's rows, then the gate's.
     """
     hidden = config.hidden
     contexts = context_sizes(config)
@@ -55,10 +55,10 @@ def blocks_of(config: RecurrentConfig) -> dict[str, list[Block]]:
     for layer in range(config.decoder_depth):
         below = [("below", hidden)] if layer else [("mixture", hidden)] if luong else []
         cell, state = f"decoder.cells.{layer}", [("state", hidden)]
-        # How many gates a map has; those of a GRU and its candidate are separate maps.
+        # How many gates a map has; a GRU has one map for its gates and one for its candidate.
         maps = {"gates": LSTMCell.gates_count} if config.cell == "lstm" else {"gates": 2, "candidate_inputs": 1}
         of_cell = [(f"{cell}.{name}", count * hidden) for name, count in maps.items()]
-        if config.layer_norm:  # the same matrices, those of what enters above each other
+        if config.layer_norm:  # the same matrices, with the input's gates stacked
             blocks[f"{cell}.inputs.weight"] = rows_and_columns(of_cell, [*below, *beside])
             blocks[f"{cell}.state.weight"] = columns(f"{cell}.gates", state)
         else:

@@ -63,7 +63,7 @@ class Sentinel(nn.Module):
 class Combination(nn.Module, ABC):
     """Attention over several sources; `COMBINATIONS` has the subclasses by their names in a config.
 
-    A subclass takes the config and the size of coverage or 0; `size` is that of its context.
+    A subclass takes the config and the size of coverage (0 without); `size` is the size of its context.
     """
 
     has_common_space = False  # whether contexts of all sources are projected to one space, with `combination_size`
@@ -75,7 +75,7 @@ class Combination(nn.Module, ABC):
         """Keys and values of a source, computed once per sentence."""
 
     def precompute(self, words: Tensor) -> dict[StepLinear, Tensor]:
-        """The summands of the maps inside the recurrence that are known before it starts: of words, or a bias."""
+        """The summands of the maps inside the recurrence that are known before it starts: from words, or a bias."""
         return {}
 
     @abstractmethod
@@ -118,7 +118,7 @@ class KeyAsValue(nn.Module):
 
 
 class SeparateValue(BiasedStepLinear):
-    """The value of a source or sentinel without `share_projections`: a map of its own, U_c."""
+    """The value of a source or sentinel without `share_projections`: a separate map, U_c."""
 
     def forward(self, step: StepInputs, x_BKD: Tensor, key_BKA: Tensor) -> Tensor:  # type: ignore[override]
         """The value (B, K, C)."""

@@ -53,7 +53,7 @@ class BahdanauDecoder(DecoderWithReadout):
 
 class ConditionalDecoder(DecoderWithReadout):
     """An opening cell takes the word, s~ = f(s, y) (Meng et al. 2016, equation 7); attend with s~, then the cells take
-    the contexts. The opening cell goes on with the lowest layer's state."""
+    the contexts. The opening cell continues with the lowest layer's state."""
 
     words_enter_cells = False
 
@@ -90,7 +90,7 @@ class LuongDecoder(RecurrentDecoder):
 
     def start(self, memory: Memory) -> State:
         state = super().start(memory)
-        shape = (memory.rows, 1, self.config.hidden)  # z_0 = 0; every step makes it anew, of a product
+        shape = (memory.rows, 1, self.config.hidden)  # z_0 = 0; every step computes z by a product
         mixture = memory.summaries[SUMMARY].new_zeros(shape, dtype=self.product_dtype)
         return replace(state, leaves=state.leaves | {"mixture": mixture})
 

@@ -124,7 +124,7 @@ class SourceAttention(nn.Module):
         return keys_BTA, values_BTA
 
     def forward(self, x_BQD: Tensor, view: View, with_weights: bool) -> tuple[Tensor, Tensor | None]:
-        """What the source adds (B, Q, D), and the weights (B, H, Q, T), if they are asked for."""
+        """The output (B, Q, D) of attention to the source, and the weights (B, H, Q, T), if they are asked for."""
         masked_B11T, absent_B11 = view.masked_BT[:, None, None], view.absent_B1[:, None]
         contexts_BQA, weights_BHQT = self.heads(
             self.query(x_BQD), view.keys_BTA, view.values_BTD, masked_B11T, with_weights=with_weights

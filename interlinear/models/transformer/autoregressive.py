@@ -1,4 +1,4 @@
-"""How a decoder's layer reads the words before: by self-attention, or by a recurrence in its place.
+"""The part of a decoder's layer over the previous words: self-attention, or a recurrence in its place.
 
 Axes: B sentences, K hypotheses of each, L target positions, D size of a layer.
 """
@@ -16,9 +16,9 @@ from interlinear.models.transformer.recurrence import linear_recurrence
 
 
 class Autoregressive(nn.Module, ABC):
-    """The part of a decoder's layer that reads its own words; it keeps one leaf of the decoder's state.
+    """The part of a decoder's layer over the target words so far; it keeps one leaf of the decoder's state.
 
-    leaf: its name. axis: of its third axis, as in `State.axes`, if that varies.
+    leaf: its name. axis: the third axis of the leaf, as in `State.axes`, if that varies.
     """
 
     leaf: str
@@ -37,21 +37,21 @@ class Autoregressive(nn.Module, ABC):
 
     @abstractmethod
     def unroll(self, x_BKLD: Tensor) -> Tensor:
-        """The outputs (B, K, L, D) of known words; each reads those up to it."""
+        """The outputs (B, K, L, D) of known words; each depends on the words up to it."""
 
     @abstractmethod
     def whole(self, x_BKLD: Tensor, padding_BKL: Tensor) -> Tensor:
-        """The outputs (B, K, L, D) of known words; each reads all that are not padding.
+        """The outputs (B, K, L, D) of known words; each depends on all words but padding.
 
-        Raises ValueError where there is no such reading.
+        Raises ValueError for a recurrence.
         """
 
 
 class CachedSelfAttention(Autoregressive):
     """Self-attention to the words up to a position (Vaswani et al. 2017, section 3.1), with a cache that grows.
 
-    The leaf `cache` (B, K, L, 2D) has the keys and values of every position; those of a position after a hypothesis'
-    own are not read. Hypotheses of different lengths each write at their own position.
+    The leaf `cache` (B, K, L, 2D) has the keys and values of every position; positions after a hypothesis' current one
+    are masked. Hypotheses may differ in length: each writes at its current position.
     """
 
     leaf, axis = "cache", WRITTEN
@@ -92,7 +92,7 @@ class SSRU(Autoregressive):
         f_t = sigmoid(W_f x_t + b_f)      c_t = f_t c_{t-1} + (1 - f_t) W x_t      h_t = relu(c_t)
 
     The rows of `maps` are W_f and W; `forget_bias` is b_f. The leaf `cell` (B, K, D) is c_t, all that a hypothesis
-    needs of its words. No product depends on c: over known words, those of all positions are one.
+    needs of its words. No product depends on c: over known words, one product covers all positions.
     """
 
     leaf = "cell"

@@ -6,7 +6,7 @@ from interlinear.models.transformer.decoder import DecoderConfig, TransformerDec
 from interlinear.models.transformer.encoder import TransformerEncoder
 from interlinear.models.transformer.layers import LayerConfig
 
-STACKED = {"projection": 3, "key_value": 2, "maps": 2}  # how many matrices the rows of a map's weight are
+STACKED = {"projection": 3, "key_value": 2, "maps": 2}  # how many matrices are stacked in a map's weight
 
 
 def build_encoder(config: TransformerConfig, vocabulary: int) -> TransformerEncoder:
@@ -29,7 +29,7 @@ def build_decoder(config: TransformerConfig) -> TransformerDecoder:
 
 
 def layer_config(config: TransformerConfig) -> LayerConfig:
-    """What all layers share."""
+    """The settings that all layers share."""
     return LayerConfig(
         size=config.embedding,
         heads=config.heads,
@@ -46,7 +46,7 @@ def layer_config(config: TransformerConfig) -> LayerConfig:
 
 
 def matrices(config: TransformerConfig) -> Matrices:
-    """The matrices of each parameter: those of queries, keys and values, or of gates, are rows of one weight."""
+    """The matrices of each parameter: matrices of queries, keys and values, or of gates, are rows of one weight."""
     rows = STACKED | ({"inner": 2} if config.activation == "swiglu" else {})
     sizes = {"inner": config.feed_forward}
 

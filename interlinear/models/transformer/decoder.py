@@ -1,6 +1,6 @@
 """The decoder of a Transformer (Vaswani et al. 2017, section 3.1), with self-attention or an SSRU in each layer.
 
-What is computed for known words is one pass (`unroll`); search takes the same layers word by word (`step`).
+Known words take one pass (`unroll`); search runs the same layers word by word (`step`).
 
 Axes: B sentences, K hypotheses of each, L target positions, Q hypotheses or their positions (K L), T source positions,
 E embedding, D size of a layer (E = D), R readout (R = D).
@@ -22,15 +22,15 @@ from interlinear.models.transformer.autoregressive import AUTOREGRESSIVE, Autore
 from interlinear.models.transformer.layers import FeedForward, LayerConfig, Residual, Top, skip_layer, with_positions
 from interlinear.models.transformer.multi_source import STRATEGIES, Attended, CrossAttention
 
-POSITION = "position"  # the leaf of the state with the number of words so far, (B, K)
+POSITION = "position"  # the leaf of the state with the number of tokens so far, (B, K)
 
 
 @dataclass(frozen=True)
 class DecoderConfig:
     """A decoder's own sizes and parts.
 
-    layers: their number. sources: their names. annotation: the size of an encoder's states. autoregressive: how a layer
-    reads the words before (`AUTOREGRESSIVE`). strategy: how it attends to several sources (`STRATEGIES`).
+    layers: their number. sources: their names. annotation: the size of an encoder's states. autoregressive: the part of
+    a layer over the previous words (`AUTOREGRESSIVE`). strategy: how it attends to several sources (`STRATEGIES`).
     aligned_layer: the layer whose attention to the sources is returned, the last if it is -1. aligned_head: one of its
     heads (a guided one, Garg et al. 2019), or None for the mean of all.
     """
@@ -45,7 +45,7 @@ class DecoderConfig:
 
 
 class DecoderLayer(nn.Module):
-    """The words before, the sources, then a feed-forward layer."""
+    """Self-attention (or an SSRU) over the previous words, attention to the sources, then a feed-forward layer."""
 
     def __init__(self, config: LayerConfig, own: DecoderConfig) -> None:
         super().__init__()
@@ -57,8 +57,8 @@ class DecoderLayer(nn.Module):
     def forward(
         self, x_BQD: Tensor, read: Callable[[Tensor], Tensor], views: Mapping[str, View], with_weights: bool
     ) -> Attended:
-        """The layer's output, and its attention to the sources if it is asked for. `read`: the words before,
-        (B, Q, D) -> (B, Q, D)."""
+        """The layer's output, and its attention to the sources if it is asked for. `read`: the part over the previous
+        words, (B, Q, D) -> (B, Q, D)."""
         own_BQD = self.residual.leave(x_BQD, read(self.residual.enter(x_BQD)))
         attended = self.cross(own_BQD, views, with_weights)
         after_BQD = skip_layer(x_BQD, self.feedforward(attended.states), self.layer_drop, self.training)
@@ -87,7 +87,7 @@ class TransformerDecoder(Decoder):
         return views
 
     def start(self, memory: Memory) -> State:
-        """The state before the first word, one hypothesis a sentence. Caches have no position yet: resize them to at
+        """The state before the first token, one hypothesis a sentence. Caches have no position yet: resize them to at
         least as many as there will be words."""
         position_B1 = torch.zeros(memory.rows, 1, dtype=torch.long, device=memory.first.padding_BT.device)
         leaves, axes = {POSITION: position_B1}, {}
@@ -98,7 +98,7 @@ class TransformerDecoder(Decoder):
         return State(leaves, axes)
 
     def step(self, memory: Memory, state: State, words_BKE: Tensor) -> Step:
-        """One more word of each hypothesis, at its own position: the state after it, readouts (B, K, R), and the
+        """One more token of each hypothesis, at its own position: the state after it, readouts (B, K, R), and the
         weights of the aligned layer."""
         position_BK, leaves = state.leaves[POSITION], {POSITION: state.leaves[POSITION] + 1}
 
@@ -115,8 +115,8 @@ class TransformerDecoder(Decoder):
         return Step(State(leaves, state.axes), readout_BKR, weights)
 
     def unroll(self, memory: Memory, words_BKLE: Tensor, attention: bool = False) -> Unrolled:
-        """Readouts (B, K, L, R) of known words, each of which reads those up to it; and, if they are asked for, the
-        aligned layer's weights (B, K, L, ...)."""
+        """Readouts (B, K, L, R) of known words, each from the words up to it; and, if they are asked for, the aligned
+        layer's weights (B, K, L, ...)."""
         steps = words_BKLE.shape[1:3]
         reads = (
             lambda x_BQD, part=part: part.unroll(x_BQD.unflatten(1, steps)).flatten(1, 2)
@@ -127,8 +127,8 @@ class TransformerDecoder(Decoder):
         return Unrolled(readout_BQR.unflatten(1, steps), weights)
 
     def full_context_weights(self, memory: Memory, words_BKLE: Tensor, padding_BKL: Tensor) -> AttentionWeights:
-        """The aligned layer's weights (B, K, L, ...), where every position reads the whole target but its padding
-        (True), words after it too (Garg et al. 2019, section 3.3). Raises ValueError for an SSRU."""
+        """The aligned layer's weights (B, K, L, ...), where every position attends to the whole target but its padding
+        (True), later words included (Garg et al. 2019, section 3.3). Raises ValueError for an SSRU."""
         steps = words_BKLE.shape[1:3]
         reads = (
             lambda x_BQD, part=part: part.whole(x_BQD.unflatten(1, steps), padding_BKL).flatten(1, 2)
@@ -138,7 +138,7 @@ class TransformerDecoder(Decoder):
         return weights.map(lambda tensor: tensor.unflatten(1, steps))
 
     def enter(self, words_BKLE: Tensor) -> Tensor:
-        """What enters the first layer, all positions of a sentence's targets side by side, (B, K L, D)."""
+        """The input of the first layer, all positions of a sentence's targets side by side, (B, K L, D)."""
         position_L = torch.arange(words_BKLE.shape[2], device=words_BKLE.device)
         return with_positions(words_BKLE, position_L, self.config, self.training).flatten(1, 2)
 
@@ -150,7 +150,7 @@ class TransformerDecoder(Decoder):
         with_weights: bool,
         layers: int | None = None,
     ) -> tuple[Tensor, AttentionWeights]:
-        """The first so many layers, by default all, and their end: readouts (B, Q, R) and weights (B, Q, ...)."""
+        """The output of the first `layers` layers, by default all: readouts (B, Q, R) and weights (B, Q, ...)."""
         weights = AttentionWeights({})
         for i, (layer, read) in enumerate(zip(self.decoder_layers[:layers], reads, strict=False)):
             views = {source: memory.views[layer_view(source, i)] for source in self.own.sources}
@@ -177,7 +177,7 @@ class TransformerDecoder(Decoder):
         return cast(list[DecoderLayer], list(self.layers))
 
     def autoregressive_parts(self) -> list[tuple[str, Autoregressive]]:
-        """The part of each layer that reads the words before, with the name of its leaf."""
+        """The part of each layer over the previous words, with the name of its leaf."""
         parts = [layer.autoregressive for layer in self.decoder_layers]
         return [(f"{part.leaf}.{i}", part) for i, part in enumerate(parts)]
 

@@ -42,8 +42,8 @@ class EncoderLayer(nn.Module):
 class TransformerEncoder(nn.Module):
     """Word embeddings, positions, and layers of self-attention. The summary is the mean of the states.
 
-    vocabulary: the number of words. word_dropout: the share of words whose embedding is dropped in training. Padding
-    does not affect the states of real positions; those of an absent source are finite and have no meaning.
+    vocabulary: its size. word_dropout: the share of words whose embedding is dropped in training. Padding does not
+    affect the states of real positions; the states of an absent source are finite and have no meaning.
     """
 
     def __init__(self, config: LayerConfig, layers: int, vocabulary: int, word_dropout: float = 0.0) -> None:

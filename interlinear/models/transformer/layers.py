@@ -1,4 +1,4 @@
-"""What encoders and decoders of a Transformer have in common: positions, residual connections, feed-forward layers.
+"""Layers that encoders and decoders of a Transformer share: positions, residual connections, feed-forward layers.
 
 Axes: leading ones are free, B sentences, Q positions or hypotheses of a sentence, D size of a layer, F feed-forward.
 """
@@ -20,7 +20,7 @@ Activation = Literal["relu", "gelu", "swiglu"]
 
 @dataclass(frozen=True)
 class LayerConfig:
-    """What all layers of a Transformer share.
+    """Settings that all layers of a Transformer share.
 
     size: D of every layer's input and output. feedforward: F. norm: layer normalisation after each residual connection
     (post, Vaswani et al. 2017), or before each part and once at the end (pre). positions: their order of dimensions
@@ -94,7 +94,7 @@ class FeedForward(nn.Module):
         return self.residual.leave(x, self.outer(F.dropout(inner, self.dropout, self.training)))
 
     def activate(self, inner: Tensor) -> Tensor:
-        """The activations (..., F) of what the first map gives."""
+        """The activations (..., F) of the first map's output."""
         if self.activation == "swiglu":
             gate, linear = inner.chunk(2, -1)
             return F.silu(gate) * linear
@@ -114,7 +114,7 @@ class Top(nn.Module):
 
 
 def with_positions(words: Tensor, position: Tensor, config: LayerConfig, training: bool) -> Tensor:
-    """What enters the first layer, dropout(sqrt(D) w + p), (..., D), for words (..., D) at positions (...)."""
+    """The input of the first layer, dropout(sqrt(D) w + p), (..., D), for words (..., D) at positions (...)."""
     words = at_least_fp32(words)
     positions = sinusoids(position, config.size, config.positions, words.dtype)
     return F.dropout(words * math.sqrt(config.size) + positions, config.dropout, training)

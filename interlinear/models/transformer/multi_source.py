@@ -58,7 +58,7 @@ class SeparateAttentions(CrossAttention):
     def attend(
         self, x_BQD: Tensor, views: Mapping[str, View], with_weights: bool
     ) -> tuple[list[Tensor], dict[str, Tensor]]:
-        """What each source adds, with the same queries, and the weights by source."""
+        """The output of each source's attention, with the same queries, and the weights by source."""
         read = {source: self.attention(source)(x_BQD, view, with_weights) for source, view in views.items()}
         weights = {source: weights for source, (_, weights) in read.items() if weights is not None}
         return [added_BQD for added_BQD, _ in read.values()], weights

@@ -37,7 +37,7 @@ _UNANSWERED = (
     "HTTPClientError",
     "ServiceRequestError",
     "ServerError",
-)  # of them, and those of these
+)  # names of their exceptions, or of base classes
 
 _ERRORS = (MlflowException, SQLAlchemyError, requests.RequestException, OSError)
 
@@ -49,7 +49,7 @@ _CREDENTIALS = "give MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, of o
 class MlflowConnection:
     """Connection to an MLflow store by its address: `tracking`, else MLFLOW_TRACKING_URI, else `./mlflow.db`.
 
-    Artifacts of a local database are in `mlartifacts` beside it; those of a server where the server says. Every method
+    Artifacts of a local database are in `mlartifacts` beside it; a server decides where its artifacts are. Every method
     raises RegistryError, within seconds, when the store cannot be reached.
     """
 
@@ -85,8 +85,7 @@ class MlflowConnection:
 
     @contextmanager
     def errors(self) -> Iterator[None]:
-        """Turns errors of MLflow, and of the clients by which it reads files, into a RegistryError that names the
-        store."""
+        """Turns errors of MLflow, and of the clients that read its files, into a RegistryError that names the store."""
         try:
             yield
         except Exception as error:
@@ -107,7 +106,7 @@ class MlflowConnection:
             raise kind(self.display_uri, problem, "look whether it may be written") from error
 
     def address_here(self, location: str) -> str | None:
-        """The address beside a SQLite file of what it has at `location`, if it was copied or moved."""
+        """The address beside a SQLite file for a record's `location`, if the store was copied or moved."""
         local = self.artifacts if self.uri.startswith("sqlite") else None
         return address_here(location, local) if local else None
 

@@ -42,7 +42,7 @@ def model_tags(card: "ModelCard") -> dict[str, str]:
 
 
 def registered_model_description(name: str, tags: Mapping[str, str], store: str) -> str:
-    """What a registered model is, in Markdown, for the registry's page; `tags` are those of its first version."""
+    """The description of a registered model, in Markdown, for the registry's page; `tags`: of its first version."""
     about = f"{tags.get('task', 'translation')}, {tags.get('languages', 'languages not stated')}".capitalize()
     return "\n".join(
         [

@@ -36,8 +36,8 @@ class MlflowStore(ModelReader):
     def log_model(self, bundle: Path, run_id: str, tags: Mapping[str, str] | None = None) -> LoggedBundle:
         """Log a bundle as the model of a run: code and the bundle, with signature, example and tags; no pickle.
 
-        `tags`: in addition to those from the bundle's card; a version that is registered of the model gets them too. An
-        interrupted attempt is completed, and a bundle that the run has already is not logged again.
+        `tags`: in addition to the tags from the bundle's card; a version that is registered of the model gets them too.
+        An interrupted attempt is completed, and a bundle that the run has already is not logged again.
         """
         from interlinear.bundle import read_card, read_readme  # imports torch, which a list of models does not need
 

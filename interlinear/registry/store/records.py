@@ -65,7 +65,7 @@ class Promotion:
     figures: str | None = None
 
     def tags(self, version: str) -> dict[str, str]:
-        """The promotion as tags of the version; they replace those of an earlier promotion."""
+        """The promotion as tags of the version; they replace the tags of an earlier promotion."""
         details = {"why": self.why or "-", "figures": self.figures or "-"}
         before = "-" if self.instead_of in (None, version) else str(self.instead_of)
         return {"by": user(), "at": datetime.now(UTC).isoformat(timespec="seconds"), "instead_of": before, **details}

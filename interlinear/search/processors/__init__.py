@@ -1,4 +1,5 @@
-"""Features of a search, each a class with its own tensors; a table has those that one of its sentences wants."""
+"""Features of a search, each a class with its own tensors; a table has the processors that at least one of its
+sentences wants."""
 
 from collections.abc import Sequence
 
@@ -13,12 +14,12 @@ from interlinear.search.processors.repetition import RepetitionLimits
 
 __all__ = ["NewRows", "Processor", "Step", "Written", "processors_of"]
 
-# In the order in which they act; those of other packages come behind.
+# In the order in which they act; processors of other packages follow.
 OURS: list[type[Processor]] = [PostEditingPenalty, RepetitionLimits, CoveragePenalty, Prefixes, Constraints]
 
 
 def processors_of(requests: Sequence[SearchRequest]) -> list[type[Processor]]:
-    """The processors that one of these sentences wants, in their order."""
+    """The processors that at least one of these sentences wants, in their order."""
     named = sorted({name for request in requests for name in request.options.processors})
     every = [*OURS, *(PROCESSORS[name] for name in named)]
     return [processor for processor in every if any(map(processor.wanted, requests))]

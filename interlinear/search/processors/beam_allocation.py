@@ -1,27 +1,27 @@
-"""Dynamic beam allocation (Post and Vilar 2018), in tensors for all rows of a table together (Hu et al. 2019): the beam
-is divided among banks, hypotheses with the same number of written constraint tokens.
+"""Dynamic beam allocation (Post and Vilar 2018), vectorised over all rows of a table (Hu et al. 2019): the beam is
+divided among banks, hypotheses with the same number of written constraint tokens.
 
-Axes: N rows of the table, K hypotheses of each, C constraint tokens, k the best words of a hypothesis, M candidates of
-a row.
+Axes: N rows of the table, K hypotheses of each, C constraint tokens, k the best tokens of a hypothesis, M continuations
+and ends of a row.
 """
 
 import torch
 from torch import Tensor
 
-LAST = 2**40  # the order of candidates without a score
+LAST = 2**40  # the order of continuations without a score
 
 
 def allocate(
     bank_NK: Tensor, branch_NK: Tensor | None, word_NKk: Tensor, token_NKC: Tensor, end_NK: Tensor, beam_N: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """The K candidates of each row that go on, as indices (N, K) into (K, k + C) flattened, best first; and which
-    hypotheses end, (N, K).
+    """The K continuations of each row that stay in the beam, as indices (N, K) into (K, k + C) flattened, best first;
+    and which hypotheses end, (N, K).
 
     bank_NK: the number of constraint tokens that each hypothesis has written. word_NKk, token_NKC, end_NK: scores of
-    hypotheses with another word, a constraint token and END behind them. The beam is filled with the best candidate of
-    each bank, those with the most constraint tokens first, then with the second best of each, and so on: banks that
-    have few candidates leave their share to the others. Branches share it in the same way, and the banks of a branch
-    have its share.
+    hypotheses followed by another token, by a constraint token, and by END. The beam is filled with the best
+    continuation of each bank, banks with the most constraint tokens first, then with the second best of each bank, and
+    so on: banks with few continuations leave their share to the others. Branches share the beam in the same way, and
+    the banks of a branch share the branch's part.
     """
     width = word_NKk.shape[1]
     bank_NK1 = bank_NK[..., None]
@@ -40,13 +40,14 @@ def allocate(
 
 
 def with_ends(word_NKk: Tensor, token_NKC: Tensor, end_NK: Tensor) -> Tensor:
-    """Values of all candidates, (N, M): words and constraint tokens of each hypothesis, then the ends of all."""
+    """Values of all continuations and ends, (N, M): tokens and constraint tokens of each hypothesis, then the ends of
+    all hypotheses."""
     return torch.cat([torch.cat([word_NKk, token_NKC], -1).flatten(1), end_NK], 1)
 
 
 def bank_order(score_NM: Tensor, bank_NM: Tensor) -> Tensor:
-    """A number for each candidate, by which they are taken, the lowest first: by rank in its bank, then by bank, the
-    higher ones first. Candidates without a score come last."""
+    """A sort key for each continuation and end, the lowest is taken first: rank in its bank, then bank, the higher ones
+    first. Those without a score come last."""
     by_score_NM = score_NM.argsort(dim=1, descending=True, stable=True)
     by_bank_NM = bank_NM.gather(1, by_score_NM).argsort(dim=1, stable=True)
     index_NM = by_score_NM.gather(1, by_bank_NM)  # by bank, then by score

@@ -1,12 +1,12 @@
-"""Constraints: sequences of tokens that an output must contain, and the tokens with which it must begin (`prefix.py`).
+"""Constraints: sequences of tokens that an output must contain, and the tokens that it must begin with (`prefix.py`).
 
-A hypothesis of a constrained sentence goes on with any word, or with a constraint's token. A constraint may begin where
-attention is on the words that it stands for, must begin where most of it is (Hasler et al. 2018), and is then written
-to its end. The beam is shared by dynamic beam allocation (`beam_allocation.py`). A hypothesis ends only when all
-constraints are written.
+A hypothesis of a constrained sentence continues with any token, or with a constraint's token. A constraint may begin
+where attention is on the words that it stands for, must begin where most of it is (Hasler et al. 2018), and is then
+written to its end. The beam is shared by dynamic beam allocation (`beam_allocation.py`). A hypothesis ends only when
+all constraints are written.
 
 Axes: N sentences in the table (rows), R rows with constraints or a prefix, K hypotheses of each, C constraint tokens, L
-output positions, V words that may come next, k the best words of a hypothesis, T source positions.
+output positions, V tokens that may come next, k the best tokens of a hypothesis, T source positions.
 """
 
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ from interlinear.search.processors.processor import (
 from interlinear.text import PAD
 
 # Attention on a constraint's source words: from ON_SOURCE it may begin, and its first token is not written otherwise;
-# from DUE it must, since another word would say them a second time. By the BLEU of the rest of a sentence beside its
+# from DUE it must, since another token would translate them a second time. Chosen by the BLEU of a sentence without its
 # term, of 0.1 to 0.5 and 0.2 to 0.8; with attention spread over ten words no constraint is ever due.
 ON_SOURCE = 0.1
 DUE = 0.4
@@ -65,16 +65,16 @@ class Constraints(Processor):
     of_table = ("index_R",)
     compiled = False  # its programs for one row and several, and for prefixes, would take three times as long
 
-    column_NC: Tensor  # the token's column among the words that may come next
+    column_NC: Tensor  # the token's column among the tokens that may come next
     first_NC: Tensor  # True at a constraint's first token
     index_NC: Tensor  # the constraint's index in the request
     start_NC: Tensor  # source positions [start, end) of the constraint; [0, 0) where it may begin anywhere
     end_NC: Tensor
-    joined_NV: Tensor  # True for words that would continue the word before them
+    joined_NV: Tensor  # True for tokens that would continue the word before them
     met_NKC: Tensor  # True for tokens that are written
-    latest_NK: Tensor  # 1 + the constraint token that the last step wrote; 0 for another word
+    latest_NK: Tensor  # 1 + the constraint token that the last step wrote; 0 for another token
     written_NKL: Tensor  # the same of each step, with the back-pointers of `SlotState.parent_NKL`
-    index_R: Tensor  # of the rows with constraints or a prefix, the last one repeated
+    index_R: Tensor  # indices of the rows with constraints or a prefix, the last one repeated
 
     @classmethod
     def wanted(cls, request: SearchRequest) -> bool:
@@ -128,7 +128,7 @@ class Constraints(Processor):
 
     @property
     def missing_NK(self) -> Tensor:
-        """The number of constraint tokens that a hypothesis has still to write."""
+        """The number of constraint tokens that a hypothesis has not written yet."""
         return self.real_NC.sum(1, keepdim=True) - self.met_NKC.sum(-1)
 
     @property
@@ -149,7 +149,7 @@ class Constraints(Processor):
         return choice.replace_rows(self.index_R, constrained)
 
     def prefixes(self, step: Step) -> Prefixes | None:
-        """The prefixes of its own rows, if there are any."""
+        """The prefixes of the constrained rows, if there are any."""
         found = next((one for one in step.processors if isinstance(one, Prefixes)), None)
         return found and found.select(self.index_R)
 
@@ -163,7 +163,7 @@ class Constraints(Processor):
         max_N: Tensor,
         beam_N: Tensor,
     ) -> Choice:
-        """The choice of these rows. position_N: the number of words before. beam_N: the current beam width."""
+        """The choice of these rows. position_N: the number of tokens before. beam_N: the current beam width."""
         width, tokens = score_NK.shape[1], self.column_NC.shape[1]
         column_NKC = self.column_NC[:, None].expand(-1, width, -1)
         token_NKC = words.log_NKC.gather(-1, column_NKC)
@@ -201,18 +201,20 @@ class Constraints(Processor):
         )
 
     def allowed(self, attention_NKC: Tensor, late_NK: Tensor, remaining_N: Tensor) -> tuple[Tensor, Tensor]:
-        """The constraint tokens (N, K, C) that may come next, and the hypotheses (N, K) that may go on with others.
+        """The constraint tokens (N, K, C) that may come next, and the hypotheses (N, K) that may continue with other
+        tokens.
 
-        late_NK: True where a hypothesis would end. remaining_N: the number of words that may still be written.
+        late_NK: True where a hypothesis would end. remaining_N: the number of tokens that may still be written.
         """
         following_NKC, missing_NK = self.following_NKC, self.missing_NK
         begun_NK = following_NKC.any(-1)
-        # Where attention never comes: when the hypothesis would end, and when no word more than the constraints fits.
+        # Constraints that attention never reaches: due when the hypothesis would end, or when only the constraints
+        # still fit.
         forced_NK = (missing_NK > 0) & (missing_NK >= remaining_N[:, None])
         anytime_NKC = self.anywhere_NC[:, None] | (forced_NK | late_NK)[..., None]
         placed_NKC = (attention_NKC >= ON_SOURCE) | anytime_NKC
         beginning_NKC = self.begins_NC[:, None] & placed_NKC & ~self.met_NKC & ~begun_NK[..., None]
-        # Where attention is on the words of a constraint that is missing, another word would say them a second time.
+        # Where attention is on the words of a missing constraint, another token would translate them a second time.
         due_NK = (beginning_NKC & (attention_NKC >= DUE)).any(-1)
         return following_NKC | beginning_NKC, ~(begun_NK | forced_NK | due_NK)
 
@@ -223,11 +225,11 @@ class Constraints(Processor):
         return attention_NKT @ inside_NTC.to(attention_NKT.dtype)
 
     def without_repetitions(self, log_NKV: Tensor, attention_NKC: Tensor, new_word_N: Tensor | None) -> Tensor:
-        """Sets the log-probabilities of words to -inf that would say a constraint a second time, or lengthen its last
-        word; returns the same tensor. new_word_N: True where the next word does not lengthen the last one in any case.
+        """Sets the log-probability of tokens to -inf that would repeat a constraint, or lengthen its last word; returns
+        the same tensor. new_word_N: True where the next token cannot lengthen the last word.
 
-        While attention is on a constraint's source words, and directly behind it, its first token is not written as
-        another word: it begins the constraint, or is not written.
+        While attention is on a constraint's source words, and directly behind it, its first token is only written to
+        begin the constraint.
         """
         behind_NK = (self.latest_NK > 0) & ~self.following_NKC.any(-1)
         latest_NK = self.index_NC.gather(1, (self.latest_NK - 1).clamp(min=0))
@@ -255,7 +257,8 @@ class Constraints(Processor):
 
     @classmethod
     def complete(cls, hypothesis: Hypothesis, path: list[int], row: list[Any]) -> Hypothesis:
-        """With the index of the constraint that each token writes; with none in a row without constraints."""
+        """The output with the index of the constraint that each token writes; without indices in a row without
+        constraints."""
         written, index, real = row
         marks = [written[k][position] for position, k in enumerate(path[1:])]
         return replace(
@@ -264,7 +267,7 @@ class Constraints(Processor):
 
     @classmethod
     def shown_length(cls, hypothesis: Hypothesis) -> int | None:
-        """Up to the first token that writes a constraint."""
+        """The number of tokens before the first that writes a constraint."""
         return next((i for i, index in enumerate(hypothesis.constraints) if index is not None), None)
 
 

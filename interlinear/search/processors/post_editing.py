@@ -1,7 +1,7 @@
-"""Post-editing penalty (PEP; Junczys-Dowmunt and Grundkiewicz 2016): the score of an output falls with every word that
-is in none of the model's inputs, so that a text is changed no more than the model is sure of.
+"""Post-editing penalty (PEP; Junczys-Dowmunt and Grundkiewicz 2016): every token of an output that is in none of the
+model's inputs lowers its score, so that only changes of which the model is sure remain.
 
-Axes: N sentences in the table (rows), K hypotheses of each, V vocabulary, C words that may come next.
+Axes: N sentences in the table (rows), K hypotheses of each, V vocabulary, C tokens that may come next.
 """
 
 from collections.abc import Sequence
@@ -16,9 +16,9 @@ from interlinear.search.processors.processor import NewRows, Processor, Step
 
 @dataclass(frozen=True)
 class PostEditingPenalty(Processor):
-    """penalty_NV: subtracted from the log-probability of each word; 0 for the words of the inputs.
+    """penalty_NV: subtracted from the log-probability of each token; 0 for the tokens of the inputs.
 
-    A hypothesis has the model's own log-probability; its score, by which it is ranked, has the penalty.
+    A hypothesis keeps the model's own log-probability; only its ranking score includes the penalty.
     """
 
     penalty_NV: Tensor

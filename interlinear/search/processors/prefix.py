@@ -1,11 +1,11 @@
-"""Target prefixes: tokens with which an output begins; the rest is searched (prefix-constrained search).
+"""Target prefixes: tokens that an output begins with; the rest is searched (prefix-constrained search).
 
 With alternatives, the outputs of a sentence differ in the first word after its prefix, as CTranslate2's
 `return_alternatives`: each of the best first words begins a *branch*. Branches share the beam equally, so that the best
 output of each is found.
 
-Axes: N sentences in the table (rows), K hypotheses of each, L output positions, C words that may come next, k the best
-words of a hypothesis, M finished hypotheses of a row.
+Axes: N sentences in the table (rows), K hypotheses of each, L output positions, C tokens that may come next, k the best
+tokens of a hypothesis, M finished hypotheses of a row.
 """
 
 from dataclasses import dataclass, replace
@@ -27,10 +27,10 @@ class Prefixes(Processor):
     axes: ClassVar = {"column_NL": (1, OUTPUTS, PAD)}
     compiled = False
 
-    column_NL: Tensor  # the columns of the prefix' tokens among the words that may come next; PAD behind them
-    length_N: Tensor  # number of the prefix' tokens
+    column_NL: Tensor  # the columns of the prefix' tokens among the tokens that may come next; PAD behind them
+    length_N: Tensor  # how many tokens the prefix has
     new_word_N: Tensor
-    branches_N: Tensor  # number of branches; 0 without alternatives
+    branches_N: Tensor  # how many branches there are; 0 without alternatives
     branch_NK: Tensor  # the branch of each hypothesis, 1 and more; 0 up to the first word
     final_branch_NK: Tensor  # the same of finished hypotheses
 
@@ -78,7 +78,7 @@ class Prefixes(Processor):
     def force(
         self, position_N: Tensor, next_NK1: Tensor, best_NKk: Tensor, column_NKk: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """The best words of hypotheses and their columns: in rows whose prefix is not complete, only its next token,
+        """The best tokens of hypotheses and their columns: in rows whose prefix is not complete, only its next token,
         with the log-probability next_NK1."""
         forced_N11 = self.forced_N(position_N)[:, None, None]
         only_NKk = F.pad(next_NK1, (0, best_NKk.shape[-1] - 1), value=-torch.inf)
@@ -97,9 +97,9 @@ class Prefixes(Processor):
     def advance(self, written: Written) -> Self:
         width, column_NK = written.parent_NK.shape[1], written.column_NK
         number_K = torch.arange(width, device=column_NK.device)
-        # A token that begins a constraint, and is written as another word too, begins one branch.
+        # A token that is written both to begin a constraint and as any other token begins one branch.
         first_NK = torch.where(column_NK[:, None] == column_NK[..., None], number_K, width).amin(-1)
-        # The best first word has the highest number, which is the first in turn.
+        # The best first token gets the highest number, which is served first.
         begun_NK = (self.branches_N[:, None] - first_NK).clamp(min=0)
         inherited_NK = self.branch_NK.gather(1, written.parent_NK)
         branching_N1 = self.branching_N(written.length_N)[:, None]

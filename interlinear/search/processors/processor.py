@@ -1,7 +1,7 @@
-"""What a feature of search is to the table of slots and to its steps, which know no feature by name.
+"""The interface of a feature of search to the table of slots and its steps, which name no feature.
 
 Axes: N sentences in the table (rows), K hypotheses of each, T source positions, L output positions, V vocabulary, C
-words that may come next, M finished hypotheses of a row, before and after a step.
+tokens that may come next, M finished hypotheses of a row, before and after a step.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -19,38 +19,38 @@ from interlinear.models.memory import Memory, pad_or_trim
 from interlinear.search.options import Hypothesis, SearchRequest
 
 OUTPUTS, POSITIONS, WORDS = "output positions", "source positions", "next words"  # the axes L, T and C
-OTHER, WORD, JOINED = 0, 1, 2  # kinds of tokens: marks and symbols, begins of words, and what continues a word
+OTHER, WORD, JOINED = 0, 1, 2  # kinds of tokens: marks and symbols, tokens that begin a word, tokens that continue one
 
 
 def round_up_capacity(size: int) -> int:
-    """Rounds a number of source positions, candidate words or constraint tokens up, so that only a few sizes occur."""
+    """Rounds a number of source positions, candidate tokens or constraint tokens up, so that only a few sizes occur."""
     step = 8 if size <= 64 else 32 if size <= 256 else 64
     return -(-size // step) * step
 
 
 @dataclass(frozen=True)
 class NewRows:
-    """New rows, as processors may know them. Tensors are on the host.
+    """New rows, as processors receive them. Tensors are on the host.
 
-    hypotheses: K. kind_V: what each token of the vocabulary is (OTHER, WORD or JOINED). candidates: the words that may
-    come next, if they are limited.
+    hypotheses: K. kind_V: the kind of each token of the vocabulary (OTHER, WORD or JOINED). candidates: the tokens that
+    may come next, if they are limited.
     """
 
     requests: Sequence[SearchRequest]
     hypotheses: int
-    dtype: torch.dtype  # of scores
+    dtype: torch.dtype  # dtype of scores
     kind_V: Tensor
     candidates: CandidateInput | None = None
 
     @cached_property
     def kind_NC(self) -> Tensor:
-        """What each word is that may come next."""
+        """The kind of each token that may come next."""
         if self.candidates is None:
             return self.kind_V.expand(len(self.requests), -1)
         return self.kind_V[self.candidates.words_BC.cpu()]
 
     def columns_of(self, token_NX: Tensor) -> Tensor:
-        """The columns of tokens among the words that may come next in their rows, which contain them."""
+        """The columns of tokens among the tokens that may come next in their rows, which contain them."""
         if self.candidates is None:
             return token_NX
         words_NC, lengths_N = self.candidates.words_BC.cpu(), self.candidates.lengths_B.cpu()
@@ -65,10 +65,10 @@ class NewRows:
 
 @dataclass(frozen=True)
 class Step:
-    """What is known when a step chooses words; nothing of it is read on the host.
+    """The tensors from which a step chooses tokens; none is read on the host.
 
-    word_NC: the ids of the words that may come next. score_NK: log-probabilities of the hypotheses. length_N: the
-    number of words before, at most max_N. beam_N: the current beam width. done_N: True for finished sentences.
+    word_NC: the ids of the tokens that may come next. score_NK: log-probabilities of the hypotheses. length_N: the
+    number of tokens before, at most max_N. beam_N: the current beam width. done_N: True for finished sentences.
     processors: all of the table, as they are in this step.
     """
 
@@ -85,7 +85,7 @@ class Step:
 
 @dataclass(frozen=True)
 class NextWords:
-    """The words that may come next, END apart.
+    """The tokens that may come next, END apart.
 
     log_NKC: their log-probabilities, limited; -inf for END, whose log-probability is end_NK. end_score_NK: scores of
     hypotheses with END; -inf where they may not end.
@@ -98,8 +98,8 @@ class NextWords:
 
 @dataclass(frozen=True)
 class Choice:
-    """The hypotheses that go on: scores, the hypotheses that they extend, the columns of their new words, and a mark of
-    the processor that chose them, 0 for others; and those that end."""
+    """The hypotheses that stay in the beam: scores, the hypotheses that they extend, the columns of their new tokens,
+    and a mark of the processor that chose them, 0 for others; and the hypotheses that end."""
 
     score_NK: Tensor
     parent_NK: Tensor
@@ -108,18 +108,19 @@ class Choice:
     mark_NK: Tensor
 
     def replace_rows(self, index_R: Tensor, other: "Choice") -> "Choice":
-        """The choice with the rows of another one in place of those at `index_R`."""
+        """The choice, with another one's rows at `index_R`."""
         second = vars(other)
         return Choice(**{name: value.index_copy(0, index_R, second[name]) for name, value in vars(self).items()})
 
 
 @dataclass(frozen=True)
 class Written:
-    """What a step has written.
+    """The tokens that a step has written.
 
     parent_NK: the hypotheses that are extended; flat_M: the same, as indices of all rows' (N * K). column_NK: the new
-    words. mark_NK: as `Choice`. length_N: the number of words before. here_N1L: True at the step's output position,
-    False everywhere in a finished row. kept_NK: the best finished hypotheses, of those before (K) and the new ones (K).
+    tokens. mark_NK: as `Choice`. length_N: the number of tokens before. here_N1L: True at the step's output position,
+    False everywhere in a finished row. kept_NK: the best finished hypotheses, among the previous best (K) and the new
+    ones (K).
     """
 
     parent_NK: Tensor
@@ -139,11 +140,11 @@ class Written:
 class Processor:
     """A feature of search, with tensors of its own, whose first axis is N: a frozen dataclass of tensors.
 
-    A table has it while a sentence wants it; rows of others have values with which it does nothing. A step calls
-    `observe`, `limit`, `choose`, `end_scores`, `rank` and `advance`, in this order. They read no value on the host.
+    A table has it while a sentence wants it; rows of other sentences hold neutral values. A step calls `observe`,
+    `limit`, `choose`, `end_scores`, `rank` and `advance`, in this order. They read no value on the host.
     A method may change the tensor that it returns.
 
-    axes: of each tensor with an axis that varies: its dimension, the axis, and what it is padded with at the end.
+    axes: for each tensor with an axis that varies: its dimension, the axis, and the value that pads it at the end.
     of_table: tensors whose first axis is not N, which `placed` renews. compiled: whether a step with it is compiled
     (`compiled.py`).
     """
@@ -159,28 +160,28 @@ class Processor:
 
     @classmethod
     def start(cls, new: NewRows) -> Self:
-        """New rows before their first word, on the host; axes that vary may have any size."""
+        """New rows before their first token, on the host; axes that vary may have any size."""
         raise NotImplementedError
 
     @classmethod
     def sizes(cls, requests: Sequence[SearchRequest]) -> dict[str, int]:
-        """The sizes of axes that only it has, for a table of these sentences."""
+        """The sizes of axes that only this processor has, for a table of these sentences."""
         return {}
 
     def placed(self, requests: Sequence[SearchRequest]) -> Self:
-        """The rows of these sentences, all of a table, after some have entered or left."""
+        """The processor for these sentences, all of a table, after some have entered or left."""
         return self
 
     def observe(self, step: Step) -> Self:
-        """What it keeps of a step of the model, before words are limited."""
+        """The processor, updated from the model's step before the next tokens are limited."""
         return self
 
     def limit(self, log_NKC: Tensor, step: Step) -> Tensor:
-        """Log-probabilities of the next words, END among them: lowered, or -inf for words that may not follow."""
+        """Log-probabilities of the next tokens, END among them: lowered, or -inf for tokens that may not follow."""
         return log_NKC
 
     def choose(self, choice: Choice, words: NextWords, step: Step) -> Choice:
-        """Another choice of the hypotheses that go on and that end, in its own rows."""
+        """The choice of the hypotheses that stay and that end, changed in the rows that want this processor."""
         return choice
 
     def end_scores(self, final_NK: Tensor, step: Step) -> Tensor:
@@ -188,7 +189,7 @@ class Processor:
         return final_NK
 
     def rank(self, final_NM: Tensor) -> Tensor:
-        """Ranking scores of finished hypotheses; -inf for those that do not count."""
+        """Ranking scores of finished hypotheses; -inf for hypotheses that do not count."""
         return final_NM
 
     def advance(self, written: Written) -> Self:
@@ -201,7 +202,8 @@ class Processor:
 
     @classmethod
     def complete(cls, hypothesis: Hypothesis, path: list[int], row: list[Any]) -> Hypothesis:
-        """An output with what it knows of it. path: as `backtrace`. row: its row of `to_read`, as lists."""
+        """The output, completed by the processor's tensors. path: as `backtrace`. row: its row of `to_read`, as
+        lists."""
         return hypothesis
 
     @classmethod
@@ -211,7 +213,7 @@ class Processor:
 
     @classmethod
     def added(cls, request: SearchRequest, ids: Sequence[int]) -> list[float] | None:
-        """What it has added to the log-probability of each token of an output, and results are to leave out."""
+        """The sum that it added to the log-probability of each token of an output, which results exclude."""
         return None
 
     def map(self, change: Callable[[Tensor], Tensor]) -> Self:

@@ -1,12 +1,12 @@
-"""Limits on repetition: a word that is said twice of one source word, repeated n-grams, and a penalty on tokens that an
-output has. A step of the search sees what each hypothesis has written as tensors.
+"""Limits on repetition: a word that is written twice for one source word, repeated n-grams, and a penalty on tokens
+that an output contains already. A step of the search sees what each hypothesis has written as tensors.
 
 The guard: a *word* is not written a second time while attention is on the same source word as the first time. One
-source word may become several different words (*Krankenschwester*, *the nurse*). A word that stands twice in the source
-may be said twice: attention does not say which of both it is on, so that such words are not guarded. A network without
-coverage repeats itself in this way (Tu et al. 2016), mostly a small one.
+source word may become several different words (*Krankenschwester*, *the nurse*). A word that occurs twice in the source
+may be written twice: attention does not tell the two occurrences apart, so that such words are not guarded. A network
+without coverage repeats itself in this way (Tu et al. 2016), mostly a small one.
 
-Axes: N sentences in the table (rows), K hypotheses of each, L output positions, C words that may come next, T source
+Axes: N sentences in the table (rows), K hypotheses of each, L output positions, C tokens that may come next, T source
 positions, G tokens of the longest n-gram.
 """
 
@@ -32,8 +32,8 @@ from interlinear.search.processors.processor import (
 )
 from interlinear.text import PAD
 
-# The share of attention on a source word from which a word is said of it. With less, articles and prepositions, for
-# which attention is spread, could not be said twice.
+# The attention on a source word from which a target word counts as its translation. With less, articles and
+# prepositions, for which attention is spread, could not be written twice.
 SAID_OF = 0.4
 
 GRAMS = "tokens of n-grams"
@@ -43,10 +43,10 @@ HASH, PRIME = 2**31 - 1, 1_000_003  # a word's tokens as one number
 
 @dataclass(frozen=True)
 class RepetitionLimits(Processor):
-    """The limits of every row, and what its hypotheses have written.
+    """The limits of every row, and the tokens of its hypotheses.
 
     The history of a hypothesis is in the order of its output, without back-pointers. For each of its tokens it has the
-    column, the kind, the hash of the tokens of its word before it, and the source word that its word is said of, -1 for
+    column, the kind, the hash of the tokens of its word before it, and the source word that its word translates, -1 for
     none.
     """
 
@@ -57,19 +57,19 @@ class RepetitionLimits(Processor):
         "history_NKL4": (2, OUTPUTS, PAD),
     }
 
-    kind_NC: Tensor  # OTHER, WORD or JOINED, of each word that may come next
+    kind_NC: Tensor  # OTHER, WORD or JOINED, of each token that may come next
     guarded_N: Tensor
     gram_NG: Tensor  # True for the tokens of a row's n-grams, from the last one back
     penalty_N: Tensor
     word_NT: Tensor  # the source word of each position; -1 for none
-    hash_NK: Tensor  # of the tokens of the word that is being written
-    source_NK: Tensor  # the source word that it is said of; -1 for none
+    hash_NK: Tensor  # hash of the tokens of the word that is being written
+    source_NK: Tensor  # the source word that it translates; -1 for none
     now_NK: Tensor  # the source word with most attention in this step; -1 where it has less than SAID_OF
     history_NKL4: Tensor
 
     @classmethod
     def wanted(cls, request: SearchRequest) -> bool:
-        """Not where the output must contain something, which may be a word that it has already."""
+        """Not wanted where the output must contain constraints, which may be words that it contains already."""
         options = request.options
         guarded = options.repetition_guard and len(request.source_words) > 0
         limited = guarded or options.no_repeat_ngram_size or options.repetition_penalty != 1
@@ -109,7 +109,7 @@ class RepetitionLimits(Processor):
         column_NKL, kind_NKL, before_NKL, said_of_NKL = self.history_NKL4.unbind(-1)
         last_N11 = step.length_N[:, None, None] - 1
         position_L = torch.arange(column_NKL.shape[2], device=last_N11.device)
-        # The last token of each word that would be said a second time if it came next.
+        # The last token of each word that would be written a second time if it came next.
         ends_NKL = (kind_NKL.roll(-1, -1) != JOINED) | (position_L == last_N11)
         again_NKL = (kind_NKL == WORD) & (said_of_NKL == self.now_NK[..., None])
         continued_NKL = (kind_NKL == JOINED) & (before_NKL == self.hash_NK[..., None])
@@ -124,7 +124,7 @@ class RepetitionLimits(Processor):
         return log_NKC.scatter_reduce_(-1, column_NKL, limited_NKL, "amin")
 
     def grams_NKL(self, column_NKL: Tensor, position_L: Tensor, last_N11: Tensor) -> Tensor:
-        """True for tokens that followed the same tokens as those just written."""
+        """True for tokens directly after an earlier occurrence of the tokens just written."""
         matches_NKL = self.gram_NG[:, :1, None].expand_as(column_NKL)
         for back in range(1, self.gram_NG.shape[1]):
             index_NK1 = (last_N11 + 1 - back).clamp(min=0).expand(-1, column_NKL.shape[1], 1)

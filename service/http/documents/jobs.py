@@ -1,4 +1,4 @@
-"""Jobs of requests with a document: how they are made, found and waited for."""
+"""Creates, finds and awaits the jobs of requests with a document."""
 
 from fastapi import Request
 
@@ -37,7 +37,7 @@ def accept_job(service: Service, jobs: FileJobs, http_request: Request, request:
 
 
 def file_request(service: Service, caller: Caller, request: TranslateFileRequest) -> FileRequest:
-    """What a job needs to know of its request."""
+    """The job's part of its HTTP request."""
     http_request = caller.request
     options = term_options(request.glossary, request.do_not_translate, request.protect)
 
@@ -60,8 +60,8 @@ def file_request(service: Service, caller: Caller, request: TranslateFileRequest
 
 
 async def finish(service: Service, jobs: FileJobs, job: FileJob, request: Request) -> None:
-    """Wait until a document is translated. Raises Problem if it cannot be, and forgets the job then; so it does if the
-    client has gone, or its time is over."""
+    """Wait until a document is translated. If it cannot be, raises Problem and deletes the job; the job is also deleted
+    if the client disconnects, or at its deadline."""
     caller: Caller = caller_within(request, service, service.settings.file_work_seconds)
     job.awaited = True
     try:

@@ -115,7 +115,7 @@ def uploaded_form(kind: type[T], open_file: Callable[[Request, str], FileSink]) 
 async def read_fields(
     request: Request, kind: type[ApiRequest], sink: Callable[[str, str], FileSink], authenticated: bool
 ) -> dict[str, Any]:
-    """The fields of the form, by name, unvalidated, of a caller who is authenticated by them if not before. Raises
+    """The fields of the form, by name, unvalidated; they authenticate the caller if the headers have not. Raises
     Problem."""
     service: Service = request.app.state.service
     held: BodyReservation = request.state.body

@@ -154,14 +154,13 @@ def router(settings: Settings) -> APIRouter:
 
 
 async def identified(caller: CallerDep, service: ServiceDep) -> Caller:
-    """The caller of a request for what is kept already, by the key in its headers. Nothing is charged. Raises
-    Problem."""
+    """The caller of a request for kept glossaries, by the key in its headers. Nothing is charged. Raises Problem."""
     caller.request.state.key = service.auth.identify(caller.request)
     return caller
 
 
 def read_entries(settings: Settings, request: GlossaryRequest) -> tuple[GlossaryEntry, ...]:
-    """The entries of a request. Raises Problem for what no glossary may have."""
+    """The entries of a request. Raises Problem for invalid entries."""
     try:
         lines = request.entries.splitlines(keepends=True)  # csv drops a line break that it does not see
         entries = tuple(parse_entries(lines, request.entries_format, "entries"))

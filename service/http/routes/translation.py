@@ -82,7 +82,7 @@ async def detect_languages(
     request: TranslateRequest | MultimodalRequest,
     texts: list[str],
 ) -> list[Detection]:
-    """The language of every text: the most probable of those that can be translated into the target, or the target
+    """The language of every text: the most probable language that can be translated into the target, or the target
     itself. Raises Problem."""
     possible = service.models.source_languages(task, request.target, request.model)
     detect = partial(detect_language, service, possible, request.target)
@@ -93,7 +93,7 @@ def detect_language(service: Service, possible: set[str], target: str, text: str
     """The most probable language of a text among the possible ones, or the target where the text is in that already.
 
     The confidence is the detector's own: low if the text seems to be in a language that is not served, or that cannot
-    be translated into the target. Raises Problem for such a language where the settings refuse it.
+    be translated into the target. Raises Problem for a text in a language of these kinds if the settings refuse it.
     """
     guesses = service.detector.guesses(text)
     best = next(guess for guess in guesses if guess.language in possible)

@@ -37,7 +37,7 @@ class Dataset(Description):
 
     @property
     def split_names(self) -> tuple[str, ...]:
-        """The names of all splits, those with joined lines last."""
+        """The names of all splits, splits with joined lines last."""
         return (*self.splits, *self.joined)
 
     def has_split(self, split: str) -> bool:
@@ -131,8 +131,8 @@ class Dataset(Description):
         return LineJoin(source.parts, source.language, source.unknown, joined.over, joined.up_to, joined.seed)
 
     def resolve_files(self, files: Sequence[TextFile]) -> tuple[Part, ...]:
-        """The files of a text in order, each as often as it is repeated; those that match a pattern are sorted by
-        name, and repeated together."""
+        """The files of a text in order, each as often as it is repeated; files that match a pattern are sorted by name,
+        and repeated together."""
         return tuple(
             Part(location, file.key, file.column, file.steps)
             for file in files
@@ -227,7 +227,7 @@ def description_path(name_or_path: str) -> Path:
     path = Path(name_or_path)
     is_yaml = is_yaml_file(name_or_path)
     if len(path.parts) == 1 and (shipped := resource_folder("corpora") / f"{name_or_path}.yaml").is_file():
-        return shipped  # takes precedence over a local file or folder, such as that of `make demo`
+        return shipped  # takes precedence over a local file or folder, such as the one of `make demo`
     if path.is_dir() or (path.is_file() and not is_yaml):
         kind = "a folder" if path.is_dir() else "a text"
         raise UnknownDataError(

@@ -161,10 +161,11 @@ def expand_rows(split: object) -> object:
 
 
 class JoinedSplit(StrictModel):
-    """A split of long sentences: consecutive lines of the split `split`, joined until the source has so many words.
+    """A split of long sentences: consecutive lines of the split `split`, joined until the source has a minimum number
+    of words.
 
-    The number is drawn for each sentence, uniformly from `over` + 1 to `up_to`, by `seed`. Words are what spaces
-    separate. Lines of different files are never joined.
+    This number is drawn for each sentence, uniformly from `over` + 1 to `up_to`, by `seed`. Words are separated by
+    spaces. Lines of different files are never joined.
     """
 
     split: str

@@ -1,4 +1,4 @@
-"""The folder of a data set whose text is written by models, line by line: what it records, and how it is continued.
+"""The folder of a data set whose text is written by models, line by line: its record, and how it is continued.
 
 Its folder NAME has NAME.yaml, the description, without which the data set is not complete; a record, in JSON, of where
 the text comes from; and files of lines. A file that is not complete yet has the suffix `.part`.
@@ -25,7 +25,7 @@ NEW_FOLDER = "name a folder that does not exist with --output"
 class GeneratedFolder:
     """A folder by its absolute path.
 
-    record_name: the file of the record. kind: what the folder is, in messages. recorded: the keys of the record that
+    record_name: the file of the record. kind: the kind of folder, for messages. recorded: the keys of the record that
     must be equal for its lines to be continued, and for each the message where it differs.
     """
 
@@ -83,7 +83,7 @@ class GeneratedFolder:
 
 
 def partial(file: Path) -> Path:
-    """Where the lines of a file are until it is complete."""
+    """The path of a file's lines until it is complete."""
     return file.with_name(f"{file.name}.part")
 
 

@@ -38,8 +38,8 @@ def join_lines(words: Sequence[int], over: int, up_to: int, generator: random.Ra
     """Groups of consecutive lines of one file, by the number of words of each line.
 
     For each group a length is drawn uniformly from `over` + 1 to `up_to`, and lines are added until the group has at
-    least so many words. A group of one line occurs if that line is long enough. Lines at the end of the file that are
-    too few for a group are left out.
+    least this number of words. A group of one line occurs if that line is long enough. Lines at the end of the file
+    that are too few for a group are left out.
     """
     start, length, wanted = 0, 0, generator.randint(over + 1, up_to)
     for number, count in enumerate(words):

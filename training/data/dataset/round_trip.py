@@ -1,8 +1,8 @@
 """The data set that round trips write (Junczys-Dowmunt and Grundkiewicz 2016): artificial post-edits beside real ones.
 
-Its folder NAME has translations.source and translations.mt, what the models wrote for every line of the text;
+Its folder NAME has translations.source and translations.mt, the models' outputs for every line of the text;
 NAME.train.source.gz, .mt.gz and .target.gz, the triples that were selected; NAME.yaml; and round_trip.json, which
-records where they come from.
+records their origin.
 """
 
 import gzip
@@ -26,8 +26,8 @@ SOURCE, MT, TARGET = FIELDS = ("source", "mt", "target")
 class RoundTripFolder(GeneratedFolder):
     """The folder of artificial post-edits, by its absolute path.
 
-    Its record has also the key `selection`, of what was selected; other triples are selected in the same folder without
-    translating again.
+    Its record also has the key `selection`, the settings of the selection; other triples are selected in the same
+    folder without translating again.
     """
 
     record_name = "round_trip.json"
@@ -42,7 +42,7 @@ class RoundTripFolder(GeneratedFolder):
     }
 
     def translations(self, name: str) -> Path:
-        """What the models wrote for every line: `source` or `mt`."""
+        """The models' outputs for every line: `source` or `mt`."""
         return self.path / f"translations.{name}"
 
     def train_file(self, name: str) -> Path:
@@ -76,10 +76,10 @@ def check_post_edits(dataset: Dataset, repeat: int) -> None:
 
 
 def round_trip_description(dataset: Dataset, files: Mapping[str, str], about: str, repeat: int) -> dict[str, Any]:
-    """The content of a description: train is the artificial triples in `files`, followed by those of `dataset`,
+    """The content of a description: train is the artificial triples in `files`, followed by the triples of `dataset`,
     `repeat` times; its other splits are unchanged.
 
-    about: what the artificial triples are.
+    about: a description of the artificial triples.
     """
     splits = {
         split: {name: written_field(dataset, field) for name, field in fields.items()}
@@ -93,7 +93,7 @@ def round_trip_description(dataset: Dataset, files: Mapping[str, str], about: st
 
 
 def repeated(file: str | dict[str, Any], times: int) -> str | dict[str, Any]:
-    """A file as it is written in a description, read so many times as often."""
+    """A file's entry in a description, with its `repeat` multiplied."""
     content: dict[str, Any] = {"file": file} if isinstance(file, str) else file
     times *= int(content.get("repeat", 1))
     return file if times == 1 else {**content, "repeat": times}

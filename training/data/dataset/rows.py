@@ -14,8 +14,8 @@ from training.data.formats import LineIndex, check_unchanged, count_lines, descr
 
 
 class Row(NamedTuple):
-    """One line of each requested field. `number`: the line's number in the files, from 1; that of the first line if
-    several are joined."""
+    """One line of each requested field. `number`: the line's number in the files, from 1; of several joined lines the
+    first one's."""
 
     number: int
     texts: tuple[str, ...]
@@ -53,7 +53,7 @@ def read_references(dataset: Dataset, split: str, first: Sequence[str]) -> tuple
 
 
 def read_all_lines(field: TextField, start: int = 0, line_indexes: Sequence[LineIndex] | None = None) -> Iterator[str]:
-    """All lines of a field from line `start` on (from 0), also those that lack a required image.
+    """All lines of a field from line `start` on (from 0), also lines without a required image.
 
     `line_indexes`: an index of each of its files, which makes it possible to skip files and to seek; the files must not
     have changed since. Raises the errors of read_lines.

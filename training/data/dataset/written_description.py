@@ -27,7 +27,7 @@ def written_description(dataset: Dataset, about: str, splits: Mapping[str, Mappi
 
 
 def written_field(dataset: Dataset, field: FieldFiles | ImageFiles) -> dict[str, Any]:
-    """A field as it is written in a description of another folder."""
+    """A field as written in a description of another folder."""
     content = field.model_dump(mode="json", exclude_defaults=True)
     if isinstance(field, ImageFiles):
         return content | {
@@ -40,7 +40,7 @@ def written_field(dataset: Dataset, field: FieldFiles | ImageFiles) -> dict[str,
 
 
 def written_files(dataset: Dataset, files: Sequence[TextFile]) -> list[Any]:
-    """Files as they are written in a description of another folder."""
+    """Files as written in a description of another folder."""
     contents = [file.model_dump(exclude_defaults=True) | {"file": _located(dataset, file.file)} for file in files]
     return [content["file"] if len(content) == 1 else content for content in contents]
 
@@ -71,9 +71,9 @@ def check_extendable(dataset: Dataset) -> None:
 
 
 def extended_description(dataset: Dataset, files: tuple[str, str], about: str) -> dict[str, Any]:
-    """The content of a description: the data set with the lines of a source and a target file after those of train.
+    """The content of a description: the data set with the lines of a source and a target file appended to train.
 
-    `about`: what they are. The data set must be extendable, see `check_extendable`.
+    `about`: a description of these lines. The data set must be extendable, see `check_extendable`.
     """
     splits = {
         split: {name: written_field(dataset, field) for name, field in fields.items()}

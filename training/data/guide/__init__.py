@@ -1,1 +1,1 @@
-"""Word alignments of the training pairs for guided attention: where they come from, and how they are stored."""
+"""Word alignments of the training pairs for guided attention: their sources, and their storage."""

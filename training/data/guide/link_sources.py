@@ -1,4 +1,4 @@
-"""Where word alignments of the training pairs come from: a file, an aligner, or a model of the opposite direction."""
+"""Sources of word alignments of the training pairs: a file, an aligner, or a model of the opposite direction."""
 
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 Words = Sequence[str]
 ProgressCallback = Callable[[int], None]
-PAIRS_AHEAD = 2048  # pairs that are sorted by length, so that those of a batch of forced decoding are similar
+PAIRS_AHEAD = 2048  # pairs that are sorted by length, so that a batch of forced decoding has similar lengths
 
 
 class GuidePair(NamedTuple):
@@ -38,8 +38,8 @@ class GuidePair(NamedTuple):
 class LinkSource(Protocol):
     """Links (source word, target word) of training pairs.
 
-    identity: what the links depend on, as part of the prepared data's key. symmetrized: whether they are of both
-    directions; False for those of the opposite direction alone, one for each source word.
+    identity: the inputs that the links depend on, as part of the prepared data's key. symmetrized: whether they combine
+    both directions; False for links of the opposite direction alone, one for each source word.
     """
 
     @property
@@ -49,7 +49,7 @@ class LinkSource(Protocol):
     def symmetrized(self) -> bool: ...
 
     def check(self, text: TextField) -> None:
-        """Check that it suits the training texts, of which `text` is one, before any long work. Raises DataError."""
+        """Check that it can align the training texts, such as `text`, before any long work. Raises DataError."""
 
     def links(self, pairs: Callable[[], Iterator[GuidePair]], advance: ProgressCallback) -> Iterator[Sequence[Link]]:
         """The links of every pair, in order. `pairs` starts to read the pairs again with each call. `advance` receives

@@ -52,7 +52,7 @@ def piece_links(source_T2: np.ndarray, target_L2: np.ndarray, links: Collection[
 
 @dataclass(frozen=True)
 class RowArrays:
-    """Pairs of indexes of many rows: those of all rows one after the other, (N, 2), and where each row's end."""
+    """Pairs of indexes of many rows: all rows' pairs, concatenated, (N, 2), and the end of each row."""
 
     values_N2: np.ndarray
     ends_R: np.ndarray
@@ -74,7 +74,7 @@ class RowArrays:
         return self.values_N2[self.ends_R[row - 1] if row else 0 : self.ends_R[row]]
 
     def spans(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Where rows begin in the values, and their numbers of pairs."""
+        """The starts of rows in the values, and their numbers of pairs."""
         starts = np.where(rows > 0, self.ends_R[rows - 1], 0).astype(np.int64)
         return starts, self.ends_R[rows].astype(np.int64) - starts
 

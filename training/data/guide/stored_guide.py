@@ -2,10 +2,10 @@
 
 train.guide.npy, train.guide.ends.npy       links (target piece, source piece) of every row
 
-or, for training.guide.from: self, what those links are made from during the training:
+or, for training.guide.from: self, the inputs of these links, which are made during the training:
 
 train.reverse.npy, ...                      links (source word, target word) of the model of the opposite direction
-train.source.words.npy, ...                 the words that each piece of the first text touches, and those of the target
+train.source.words.npy, ...                 the words that each piece of the first text, and of the target, touches
 train.target.words.npy, ...
 """
 
@@ -27,7 +27,7 @@ CHUNK = 500  # rows that are tokenized at a time
 
 
 class GuideRecord(BaseModel):
-    """What a guide's links come from, how many pairs have some, and the number of links between words."""
+    """The source of a guide's links, the number of pairs with links, and the number of links between words."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -47,7 +47,7 @@ class WordLinks:
 
 
 def load_guide(folder: Path, record: GuideRecord) -> RowArrays | WordLinks:
-    """The links between pieces, or what they are made from where that needs the model in training."""
+    """The links between pieces, or the links that they are made from if that needs the model in training."""
     if record.symmetrized:
         return RowArrays.load(folder, GUIDE)
     return WordLinks(*(RowArrays.load(folder, name) for name in (REVERSE, SOURCE_WORDS, TARGET_WORDS)))

@@ -123,8 +123,8 @@ def extract_with_threads(extraction: FeatureExtraction, numbers: list[int]) -> I
 def extract_features(extraction: FeatureExtraction, run: ShardRunner, advance: Callable[[int], None]) -> bool:
     """Extract the missing shards, then write the feature file. Returns False if the file was already complete.
 
-    `advance` receives the number of images just completed, first those of an earlier run. Raises DataError: weights
-    that do not fit, a missing or damaged image, an existing output with other content, a failed write.
+    `advance` receives the number of images just completed, first the images of an earlier run. Raises DataError:
+    weights that do not fit, a missing or damaged image, an existing output with other content, a failed write.
     """
     output = extraction.output
     if output.exists():

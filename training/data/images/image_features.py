@@ -164,8 +164,8 @@ def write_features(
 
 
 def check_features_match(expected: ImageGrid, actual: ImageGrid, path: Path, reader: str) -> None:
-    """Raises DataError unless features (`actual`, in the file `path`) have the same shape and network as those that
-    a reader requires (`expected`)."""
+    """Raises DataError unless features (`actual`, in the file `path`) have the same shape and network as a reader
+    requires (`expected`)."""
     if (expected.rows, expected.columns, expected.features) != (actual.rows, actual.columns, actual.features):
         raise DataError(str(path), f"has {actual}, and {reader} reads {expected}", "give features of the same network")
     if expected.made_by != actual.made_by:

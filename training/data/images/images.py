@@ -172,7 +172,7 @@ class SplitImages:
     def reader_for(self, grid: ImageGrid, reader: str = "the model") -> ImageReader:
         """A function from a line to the input of a model with this grid: pixels of its size, or features.
 
-        Raises DataError if the features come from another network than those that the model was trained on.
+        Raises DataError if the features come from another network than the model's training features.
         """
         if grid.network is not None:
             size = grid.network.size

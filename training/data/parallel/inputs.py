@@ -1,4 +1,4 @@
-"""Finds parallel text in what the user names: two files, a TSV, a TMX, or a folder of them."""
+"""Finds parallel text in the user's input: two files, a TSV, a TMX, or a folder of them."""
 
 import re
 from collections.abc import Iterator, Sequence

@@ -3,14 +3,14 @@
 import re
 from collections.abc import Iterable
 
-CODE = re.compile(r"[A-Za-z]{2,3}(?:[-_][A-Za-z0-9]{2,8})*")  # BCP 47's form, by which any code is accepted
-SHORT_CODE = re.compile(r"[a-z]{2}(?:[-_][A-Za-z]{2,4})?")  # ISO 639-1, by which one is recognized
+CODE = re.compile(r"[A-Za-z]{2,3}(?:[-_][A-Za-z0-9]{2,8})*")  # BCP 47's form, accepted for any code
+SHORT_CODE = re.compile(r"[a-z]{2}(?:[-_][A-Za-z]{2,4})?")  # ISO 639-1, recognized in names
 
 LanguagePair = tuple[str, str]
 
 
 def recognized_code(name: str) -> str | None:
-    """The language code that a name is, which may be all capitals; None for another word."""
+    """A name that is a language code, also in capitals; None for another word."""
     code = name.lower() if name.isupper() else name
     return code if SHORT_CODE.fullmatch(code) else None
 
@@ -26,7 +26,7 @@ def primary_code(code: str) -> str:
 
 
 def match_code(wanted: str, codes: Iterable[str]) -> str | None:
-    """The first code that is `wanted`; else the first that is a variety of it, or of which it is one; else None."""
+    """The first code that equals `wanted`; else the first that is a variety of it, or vice versa; else None."""
     normal = {code: normal_code(code) for code in codes}
     target = normal_code(wanted)
     for code, known in normal.items():

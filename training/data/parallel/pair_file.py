@@ -1,4 +1,4 @@
-"""What every kind of parallel text provides: its files, and its pairs in order."""
+"""The interface of every kind of parallel text: its files, and its pairs in order."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

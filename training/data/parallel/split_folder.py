@@ -1,7 +1,7 @@
 """The data set that is made of a user's parallel text: a folder with a description, splits, and a record of its origin.
 
-Its folder NAME has NAME.yaml, which the user may change; the text files NAME.SPLIT.LANGUAGE; and split.json, by which a
-later call with the same text finds out that the work is done.
+Its folder NAME has NAME.yaml, which the user may change; the text files NAME.SPLIT.LANGUAGE; and split.json, from which
+a later call with the same text detects that the work is done.
 """
 
 import json
@@ -38,7 +38,7 @@ ORIGIN = {
 
 @dataclass(frozen=True)
 class SplitFolder:
-    """The folder of such a data set."""
+    """The folder of a data set that is made of a user's parallel text."""
 
     path: Path
 
@@ -59,7 +59,7 @@ class SplitFolder:
     def check(self, origin: Mapping[str, Any]) -> SplitCounts | None:
         """The counts of the data set that the folder holds, if it has this origin; None if the folder does not exist.
 
-        Raises UsageError for an invalid name, and for a folder of something else or of another origin, which is not
+        Raises UsageError for an invalid name, and for a folder with other content or of another origin, which is not
         changed.
         """
         if not re.fullmatch(r"[\w.@+-]+", self.path.name):
@@ -118,7 +118,7 @@ def make_dataset(
 
 @contextmanager
 def _parent_folder(path: Path) -> Iterator[None]:
-    """Remove the folder around `path` after an error, if it was made in vain."""
+    """Remove the folder around `path` after an error, if it was created in vain."""
     new = not path.parent.exists()
     try:
         yield
@@ -130,7 +130,7 @@ def _parent_folder(path: Path) -> Iterator[None]:
 
 
 def describe_origin(text: ParallelText, options: SplitOptions, task: Task) -> dict[str, Any]:
-    """What the data set depends on, with the keys of ORIGIN."""
+    """The inputs that the data set depends on, with the keys of ORIGIN."""
     return {
         "text": [{"file": path.name, "sha256": fingerprint(path)} for path in text.paths],
         "languages": list(text.languages),
@@ -164,7 +164,7 @@ def _identity(recorded: object) -> object:
 
 
 def _changed(recorded: object, now: object) -> str:
-    """What differs, for a message: the files that are new, else the values."""
+    """The differences, for a message: new files, else values."""
     if isinstance(now, list) and now and isinstance(now[0], Mapping):
         known = _identity(recorded)
         changed = [each["file"] for each in now if not isinstance(known, list) or each["sha256"] not in known]

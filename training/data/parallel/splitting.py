@@ -1,7 +1,6 @@
-"""Random split of parallel text into train, dev and test, so that nothing of dev and test is in train.
+"""Random split of parallel text into train, dev and test, so that no text of dev and test is in train.
 
-dev and test are drawn from the pairs of which neither side occurs again; near-duplicates of theirs are left out of
-train.
+dev and test are drawn from the pairs with two unique sides; near-duplicates of dev and test are left out of train.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -33,8 +32,7 @@ class Track(Protocol):
 
 @dataclass(frozen=True)
 class SplitSize:
-    """The size of a split: a number of lines, or a fraction of all lines, of which at most MAX_FRACTION_LINES are
-    taken."""
+    """The size of a split: a number of lines, or a fraction of all lines, limited to MAX_FRACTION_LINES lines."""
 
     lines: int | None = None
     fraction: float = 0.0
@@ -60,7 +58,7 @@ class SplitSize:
 
 @dataclass(frozen=True)
 class SplitOptions:
-    """The sizes of dev and test, and the seed by which they are drawn."""
+    """The sizes of dev and test, and the seed of the draw."""
 
     dev: SplitSize = SplitSize(fraction=0.05)
     test: SplitSize = SplitSize(fraction=0.05)
@@ -69,14 +67,14 @@ class SplitOptions:
 
 @dataclass(frozen=True)
 class SplitCounts:
-    """The pairs of each split, and those that are in none: with an empty side, or near-duplicates of dev or test."""
+    """The pairs of each split, and the pairs in none: with an empty side, or near-duplicates of dev or test."""
 
     splits: Mapping[str, int]
     empty: int
     near_duplicates: int
 
     def describe(self, text: str) -> str:
-        """A sentence on the pairs of each split of a text, and on those in none."""
+        """A sentence about the pairs of each split of a text, and the pairs in none."""
         splits = ", ".join(f"{split} {number:,}" for split, number in self.splits.items())
         left_out = [f"{self.empty:,} with an empty side"] if self.empty else []
         if self.near_duplicates:
@@ -85,7 +83,7 @@ class SplitCounts:
 
 
 class PairSpool:
-    """The pairs that have text on both sides, in a temporary file, with the hashes by which repetitions are found.
+    """The pairs that have text on both sides, in a temporary file, with hashes to detect repetitions.
 
     Memory: 16 bytes a pair, and 40 more while repetitions are counted.
     """
@@ -97,7 +95,7 @@ class PairSpool:
         self._hashes = bytearray(), bytearray()
 
     def write(self, pairs: Iterable[Pair]) -> None:
-        """Store the pairs in order, and count those with an empty side."""
+        """Store the pairs in order, and count the pairs with an empty side."""
         with self.path.open("w", encoding="utf-8", newline="\n") as file:
             for pair in pairs:
                 if not all(pair):
@@ -115,7 +113,7 @@ class PairSpool:
                 yield source[:-1], target[:-1]
 
     def candidates(self) -> np.ndarray:
-        """The rows of which neither the source nor the target occurs again, after normalization."""
+        """The rows whose source and target both occur only once, after normalization."""
         once = np.ones(self.rows, np.bool_)
         for hashes in self._hashes:
             values = np.frombuffer(hashes, np.uint64)

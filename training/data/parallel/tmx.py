@@ -25,7 +25,7 @@ Unit = dict[str, str]  # the text of a translation unit in each language, by its
 
 @dataclass(frozen=True)
 class TmxFile:
-    """A TMX, of which two languages are read. `de` also reads `de-AT`; the first variant of a unit is taken."""
+    """A TMX file, from which two languages are read. `de` also reads `de-AT`; the first variant of a unit is taken."""
 
     path: Path
     languages: LanguagePair

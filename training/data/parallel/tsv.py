@@ -11,7 +11,7 @@ from training.data.parallel.languages import LanguagePair, match_code, recognize
 from training.data.parallel.pair_file import Pair
 from training.data.text_lines import clean_text, read_file
 
-SIDES = ("source", "target")  # column names that stand for themselves
+SIDES = ("source", "target")  # column names other than languages
 
 
 @dataclass(frozen=True)

@@ -111,7 +111,7 @@ class PrepareExecutor(Protocol):
         folder: Path,
         advance: ProgressCallback,
     ) -> Iterator[tuple[Shard, ShardRecord]]:
-        """Write the shards, of the rows that have no reason to be excluded; yields each shard when it is written."""
+        """Write the shards, of the rows that are not excluded; yields each shard when it is written."""
 
 
 class LocalExecutor:

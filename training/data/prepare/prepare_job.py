@@ -150,7 +150,7 @@ class PrepareJob:
     def merge_shards(
         self, split: str, shard_records: Sequence[ShardRecord], lines: int, cleaned: Mapping[str, Skipped]
     ) -> SplitRecord:
-        """Combine the records of the shards to that of the split, and store its images."""
+        """Merge the records of the shards to the split's record, and store its images."""
         rows = sum(shard_record.rows for shard_record in shard_records)
         empty, long = Skipped(), Skipped()
         for shard_record in shard_records:

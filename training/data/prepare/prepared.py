@@ -132,7 +132,7 @@ class PreparedShard:
         return self._ids[field][ends[row - 1] if row else 0 : ends[row]]
 
     def spans(self, field: str, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Where rows begin in the shard's ids, and their lengths, both int64."""
+        """The starts of rows in the shard's ids, and their lengths, both int64."""
         ends = self._ends[field]
         starts_N = np.where(rows > 0, ends[rows - 1], 0).astype(np.int64)
         return starts_N, ends[rows].astype(np.int64) - starts_N
@@ -290,7 +290,7 @@ class PreparedData:
 
     @property
     def guide(self) -> RowArrays | WordLinks | None:
-        """The links of the training pairs for guided attention, or what they are made from during training."""
+        """The links of the training pairs for guided attention, or the inputs for making them during training."""
         return None if self.record.guide is None else load_guide(self.folder, self.record.guide)
 
     def split(self, name: str) -> PreparedSplit:

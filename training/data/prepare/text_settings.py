@@ -24,7 +24,7 @@ def text_config(
     lowercase: bool = False,
     operations_on: str | None = None,
 ) -> TextConfig:
-    """The text settings of a field: what a recipe sets, and how the data set says that the text is written.
+    """The text settings of a field: the recipe's settings, and the data set's description of the text's form.
 
     Raises DataError if these are not possible, or differ between train and dev; RecipeError for too small a vocabulary.
     """

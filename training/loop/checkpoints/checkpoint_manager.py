@@ -41,7 +41,7 @@ class CheckpointManager:
         self.uploader = uploader
 
     def save(self, state: TrainingState) -> None:
-        """Write a state, then delete what is no longer kept (training/loop/checkpoints/retention.py)."""
+        """Write a state, then delete checkpoints that are no longer kept (training/loop/checkpoints/retention.py)."""
         name = f"state-{state.progress.updates:09d}"
         if state.progress.done:
             name += "-done"
@@ -211,8 +211,8 @@ class CheckpointManager:
         return self.folder / f"{weights_name(epoch)}.safetensors"
 
     def _delete_old(self, written: Path) -> None:
-        """Delete the states and weights that are not kept. Kept are also those whose upload is pending, and the state
-        just written, which may be older than a damaged one that was skipped."""
+        """Delete the states and weights that are not kept. Also kept are states and weights with a pending upload, and
+        the state just written, which may be older than a damaged one that was skipped."""
         states = {path.name: path for path in self.states()}
         required = [name for name, path in states.items() if path == written or self.is_upload_pending(path)]
         kept = names_to_keep(list(states), self.keep, lambda name: self._progress_content(states[name]), required)

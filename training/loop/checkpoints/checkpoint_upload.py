@@ -139,7 +139,7 @@ class CheckpointUploader:
             return self.condition.wait_for(lambda: bool(self.failure) or not (self.pending or self.current), seconds)
 
     def _run(self) -> None:
-        """Upload what is queued, until an upload fails."""
+        """Upload queued files until an upload fails."""
         try:
             storage = Storage(self.run.uri, self.warnings.put)
             while True:
@@ -179,7 +179,7 @@ class CheckpointUploader:
             )
 
     def _delete_old(self, storage: Storage) -> None:
-        """Delete what is no longer kept (training/loop/checkpoints/retention.py)."""
+        """Delete checkpoints that are no longer kept (training/loop/checkpoints/retention.py)."""
         states = complete_states(storage, self.prefix)
         kept = names_to_keep(
             states, self.keep, lambda state: storage.read(f"{self.prefix}/{state}/progress.json") or b""

@@ -1,4 +1,4 @@
-"""Compares a run's recipe and data with those of the training that resumes it."""
+"""Compares a run's recipe and data with the recipe and data of the training that resumes it."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,7 +8,7 @@ from training.loop.checkpoints.training_state import TrainingProgress
 from training.recipe import Recipe
 from training.storage.staging import prepared_fingerprint
 
-# Keys that may change: they decide when to stop and what to keep, not what an update does.
+# Keys that may change: they affect when to stop and which checkpoints to keep, but no update.
 CHANGEABLE_KEYS = {"about", "training.epochs", "training.patience", "training.keep_last", "training.save_minutes"}
 
 
@@ -36,7 +36,7 @@ def check_same_run(run: Path, before: TrainingProgress, now: TrainingProgress) -
 
 
 def recipe_differences(before: Mapping[str, object], now: Mapping[str, object], prefix: str = "") -> list[str]:
-    """The keys by which two recipes would train differently: `key (before -> now)`."""
+    """The keys that make two recipes train differently: `key (before -> now)`."""
     changed = []
     for key in sorted({*before, *now}):
         old, new, name = before.get(key), now.get(key), f"{prefix}{key}"
@@ -48,7 +48,7 @@ def recipe_differences(before: Mapping[str, object], now: Mapping[str, object], 
 
 
 def data_difference(before: TrainingProgress, now: TrainingProgress) -> str:
-    """How the data of two trainings differ; empty where they are the same."""
+    """The difference between the data of two trainings; empty if it is the same."""
     if before.data != now.data:
         return f"{before.data}, now {now.data}"
     if before.fingerprint != now.fingerprint:

@@ -1,6 +1,6 @@
 """LSTM and GRU cells with layer normalisation (Ba et al. 2016, supplementary material; as in Nematus).
 
-The products of what enters a cell and of its state are normalised apart from each other, before they are summed.
+The product of a cell's input and the product of its state are normalised separately, before they are summed.
 
 Axes: leading ones are free (B, K), H hidden size, I input size.
 """
@@ -19,8 +19,8 @@ class LayerNormLSTMCell(nn.Module):
         (i, f, g, o) = LN(W x) + LN(U s)
         c' = sigmoid(f) * c + sigmoid(i) * tanh(g)        s' = sigmoid(o) * tanh(LN(c'))
 
-    x is all that enters beside the state s: word, contexts, and the layer below. A contextual gate's summand is part of
-    W x. The bias b of equation 20 is that of LN(W x). Sizes are those of `LSTMCell`.
+    x is every input beside the state s: word, contexts, and the layer below. A contextual gate's summand is part of W
+    x. The bias b of equation 20 is the bias of LN(W x). Sizes are as in `LSTMCell`.
     """
 
     leaves = ("hidden", "memory")
@@ -55,7 +55,7 @@ class LayerNormLSTMCell(nn.Module):
         added: Tensor | None = None,
         dropped: Tensor | None = None,
     ) -> CellState:
-        """The state after one step; arguments as those of `LSTMCell`."""
+        """The state after one step; arguments as in `LSTMCell`."""
         hidden, memory = state
         from_state = self.state_norm(step(self.state, hidden if dropped is None else dropped))
         from_inputs = step(self.inputs, inputs)
@@ -72,7 +72,7 @@ class LayerNormGRUCell(nn.Module):
         cudnn:  n = tanh(LN(W_n x) + r * LN(U_n s))       s' = (1 - z) * n + z * s
         paper:  n = tanh(LN(W_n x) + LN(U_n [r * s]))     s' = (1 - z) * s + z * n
 
-    r and z are normalised together, as one vector of 2H numbers, the candidate n by itself. x is that of
+    r and z are normalised together, as one vector of 2H numbers, the candidate n by itself. x is as in
     `LayerNormLSTMCell`.
     """
 
@@ -106,7 +106,7 @@ class LayerNormGRUCell(nn.Module):
         added: Tensor | None = None,
         dropped: Tensor | None = None,
     ) -> CellState:
-        """The state after one step; arguments as those of `GRUCell`."""
+        """The state after one step; arguments as in `GRUCell`."""
         (hidden,) = state
         dropped = hidden if dropped is None else dropped
         from_inputs = step(self.inputs, inputs)

@@ -30,7 +30,7 @@ class LSTMCell(nn.Module):
         self.gates = StepLinear(inputs + hidden, 4 * hidden)
 
     def precompute(self, words: Tensor) -> dict[StepLinear, Tensor]:
-        """The share of the gates that does not depend on the recurrence: (..., 4H), or the bias alone."""
+        """The summand of the gates that does not depend on the recurrence: (..., 4H), or the bias alone."""
         return {self.gates: words_or_bias(self.words, self.bias, words)}
 
     def open_forget_gate(self) -> None:

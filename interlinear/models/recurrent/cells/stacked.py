@@ -1,4 +1,4 @@
-"""A stack of cells over a known sequence, step by step: for what no fused kernel computes.
+"""A stack of cells over a known sequence, step by step: for equations that no fused kernel computes.
 
 Axes: B sentences, T positions, I inputs, H hidden.
 """
@@ -21,7 +21,8 @@ Cell = LSTMCell | GRUCell | LayerNormLSTMCell | LayerNormGRUCell
 def build_cell(config: RecurrentArchitecture, words: int, inputs: int) -> Cell:
     """The config's cell.
 
-    `words`: size of the inputs that are known before the recurrence (0: none); `inputs`: of those of each step.
+    `words`: size of the inputs that are known before the recurrence (0: none); `inputs`: size of the inputs of each
+    step.
     """
     hidden, form = config.hidden, config.gru or "cudnn"
     if config.cell == "lstm":
