@@ -12,9 +12,9 @@ NEXT = "next_"  # prefix of the name of weights from the next step
 class AttentionReading:
     """Weights that words are aligned by.
 
-    kind: one of a model's `attention_kinds`. next_step: take the weights of the step that has the word as its input,
-    instead of the step that outputs it (Shift-Att, Chen
-        et al. 2020, section 3).
+    kind: one of a model's `attention_kinds`.
+    next_step: take the weights of the step that has the word as its input, instead of the step that outputs it
+        (Shift-Att, Chen et al. 2020, section 3).
     vocabulary: with the kind `uam`, the best token of the whole source vocabulary; see `Model.forced_attention`.
     posterior: the weights after the word is known; see `posterior_attention.py`. They need another pass.
     """
