@@ -85,6 +85,7 @@ for mt in ([[4, 5]], [[8, 5]], [None]):
     assert one.split()[0] != other.split()[0] and absent.endswith("[3.0, 0.0]"), done.stderr[-2000:]
 
 
+@pytest.mark.slow
 def test_pictures_are_read_by_a_further_network(folder):
     """It is trained by a recipe, and a bundle with it is served. It sees the colours that it asks for."""
     (example,) = [block for block in blocks() if "class Patches" in block]
@@ -121,6 +122,7 @@ with TestClient(create_app(Settings(models=(ServedModelConfig(name="toy", uri="t
     assert done.stdout.endswith("[2, 2]\n"), done.stderr[-3000:]
 
 
+@pytest.mark.slow
 def test_an_answer_has_a_further_field(folder):
     """Of the service, of the command and in Python; with a value for each of two sentences. It is described by
     OpenAPI, and the explanation that it needs is in no answer that did not ask for it."""
@@ -164,6 +166,7 @@ with TestClient(create_app(Settings(models=(ServedModelConfig(name="toy", uri="t
 SONG = "[ti:Der Hund]\n[00:12.00]ein hund\n[00:17.20][00:21.10]die katze\n"
 
 
+@pytest.mark.slow
 def test_documents_of_a_further_format_are_translated(folder):
     """By the command and by the service, whose processes of documents find the format too."""
     (example,) = [block for block in blocks() if "read_lyrics" in block]

@@ -20,6 +20,7 @@ from interlinear.errors import RecipeError
 from interlinear.text import BYTES, SPECIAL, TextConfig, Tokenizer
 from interlinear.text.vocabulary import Vocabulary
 from tests.interlinear.text.test_tokenizer import GERMAN, TEXTS
+from tests.parameters import slow_but
 from tests.training.observers import StopAfterUpdates
 from tests.training.toy import toy_job
 from training.data.guide.piece_links import RowArrays
@@ -270,7 +271,7 @@ def test_a_guide_links_the_pieces_of_linked_words(tokenizer, tmp_path, sampled):
             assert list(map(tuple, links.row(place).tolist())) == linked(random, row)
 
 
-@pytest.mark.parametrize("units", UNITS)
+@pytest.mark.parametrize("units", slow_but(["unigram"], UNITS))
 def test_a_stopped_training_resumes_to_the_same_weights(tmp_path, units):
     key = "subword_dropout=0.2" if units == "bpe" else "subword_sampling=0.2"
     texts = [f"{side}.{setting}" for side in ("sources.source", "target") for setting in (f"units={units}", key)]
