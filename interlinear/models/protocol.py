@@ -109,6 +109,12 @@ class EncoderOutput:
         return self.padding_BT.all(-1, keepdim=True)
 
 
+def masked_mean(states_BTD: Tensor, padding_BT: Tensor) -> Tensor:
+    """Mean over each row's real positions, (B, D); zeros for a row without any."""
+    present_BT1 = (~padding_BT)[:, :, None]
+    return (states_BTD * present_BT1).sum(1) / present_BT1.sum(1).clamp(min=1)
+
+
 class Decoder(nn.Module, ABC):
     """The part of a `Model` between the embeddings of target words and the output layer.
 

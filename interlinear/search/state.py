@@ -110,7 +110,7 @@ def initial_rows(state: State, kinds: Sequence[type[Processor]], new: NewRows, d
     empty = torch.full((n, k), -torch.inf, dtype=new.dtype, device=device)
     zeros = torch.zeros(n, k, dtype=torch.long, device=device)
     return SlotState(
-        state=state.map(lambda leaf: leaf.expand(-1, k, *leaf.shape[2:])),
+        state=state.repeat(k),
         token_NK=torch.full_like(zeros, BEGIN),
         score_NK=torch.cat([empty.new_zeros(n, 1), empty[:, 1:]], 1),
         length_N=zeros[:, 0].clone(),

@@ -114,7 +114,8 @@ def training_options(context: typer.Context, words: list[str]) -> TrainingOption
         return options
 
     command = get_command(parser)
-    command.callback.shared = context.command.shared  # type: ignore[union-attr, attr-defined]  # of submit, not refused here
+    # Options of a group that `submit` takes itself are not refused.
+    command.callback.shared = context.command.shared  # type: ignore[union-attr, attr-defined]
     with command.make_context(context.info_name, words, parent=context.parent) as parsed:
         options: TrainingOptions = command.invoke(parsed)
         return options

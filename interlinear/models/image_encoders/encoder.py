@@ -9,8 +9,7 @@ from torch import Tensor, nn
 from interlinear.batch import ImageInput, positions
 from interlinear.config import ImageGrid, ModelConfig
 from interlinear.models.image_encoders.networks import build_network
-from interlinear.models.protocol import EncoderOutput
-from interlinear.models.recurrent.encoders import masked_mean
+from interlinear.models.protocol import EncoderOutput, masked_mean
 
 
 class ImageEncoder(nn.Module):

@@ -18,7 +18,7 @@ from interlinear.config import RecurrentArchitecture, RecurrentConfig
 from interlinear.devices import to_device
 from interlinear.models.layers.dropout import drop_words
 from interlinear.models.layers.step_linear import at_least_fp32
-from interlinear.models.protocol import EncoderOutput
+from interlinear.models.protocol import EncoderOutput, masked_mean
 from interlinear.models.recurrent.cells import StackedCells
 from interlinear.models.recurrent.gates import SelectiveGate
 from interlinear.text import PAD
@@ -55,12 +55,6 @@ class TextEncoder(nn.Module):
         if self.config.first_state == "ends":
             return torch.cat([encoded.last_forward_BH, encoded.first_backward_BH], -1)
         return encoded.last_forward_BH if self.config.first_state == "last" else encoded.first_backward_BH
-
-
-def masked_mean(states_BTD: Tensor, padding_BT: Tensor) -> Tensor:
-    """Mean over each row's real positions, (B, D); zeros for a row without any."""
-    present_BT1 = (~padding_BT)[:, :, None]
-    return (states_BTD * present_BT1).sum(1) / present_BT1.sum(1).clamp(min=1)
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,7 @@ from torch import Tensor, nn
 from interlinear.batch import TextInput
 from interlinear.models.layers.dropout import drop_words
 from interlinear.models.layers.step_linear import product_dtype
-from interlinear.models.protocol import EncoderOutput
-from interlinear.models.recurrent.encoders import masked_mean
+from interlinear.models.protocol import EncoderOutput, masked_mean
 from interlinear.models.transformer.attention import SelfAttention
 from interlinear.models.transformer.layers import (
     FeedForward,
