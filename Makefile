@@ -24,7 +24,7 @@ help:  ## list the targets
 demo: .venv/.demo  ## end to end: corpus, training, registry, service, figure (8 minutes at most)
 	@$(BIN)/interlinear demo
 
-test: check  ## check, then every test that is not slow (8 minutes)
+test: check  ## check, then every test that is not slow (12 minutes on two cores with AVX2)
 	@$(BIN)/python $(QUICK)
 
 coverage: .venv/.dev  ## the tests of `make test` again, and the lines and branches that they run
